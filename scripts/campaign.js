@@ -8,7 +8,8 @@
  * `-- lists` pages through ten million keys, `-- list-indexes` measures what their indexes cost a claim,
  * `-- endurance` calls three stores for `--minutes M` in all (60), while they fail, `-- purge-cost` measures what a purge costs
  * claims, `-- dashboard` shows a million keys in a browser, `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its
- * gateway, `-- import` imports a hundred thousand keys of each other library, `-- next` installs Next and runs its example,
+ * gateway, `-- fleet` has the servers of a fleet fail and restart under load (`--engine E` for one engine),
+ * `-- import` imports a hundred thousand keys of each other library, `-- next` installs Next and runs its example,
  * `-- builders` installs each query builder and runs its example, `-- projects` installs the example projects of each
  * framework and runs their tests, `-- recipes` installs five web frameworks and runs their recipes. Without a name all of
  * them run.
@@ -28,12 +29,22 @@ const { values, positionals } = parseArgs({
     minutes: { type: "string", default: "60" },
     store: { type: "string", default: "memory" },
     keys: { type: "string" },
+    engine: { type: "string" },
   },
 });
 
 const minutes = Number(values.minutes);
 if (!(minutes > 0)) {
   console.error(`--minutes ${values.minutes}: expected a number above 0.`);
+  process.exit(1);
+}
+
+const FLEET = "fleet-";
+const ENGINES = Object.keys(TRIALS).flatMap((name) =>
+  name.startsWith(FLEET) ? [name.slice(FLEET.length)] : [],
+);
+if (values.engine !== undefined && !ENGINES.includes(values.engine)) {
+  console.error(`--engine ${values.engine}: expected one of ${ENGINES.join(", ")}.`);
   process.exit(1);
 }
 
@@ -46,8 +57,18 @@ const CAMPAIGNS = {
     return campaignOfSimulation({ schedules, seed: Number(values.seed), subject });
   },
   ...Object.fromEntries(
-    Object.entries(TRIALS).map(([name, trials]) => [name, () => campaignOfTrials(name, trials, minutes)]),
+    Object.entries(TRIALS)
+      .filter(([name]) => !name.startsWith(FLEET))
+      .map(([name, trials]) => [name, () => campaignOfTrials(name, trials, minutes)]),
   ),
+  async fleet() {
+    let hasPassed = true;
+    for (const engine of values.engine === undefined ? ENGINES : [values.engine]) {
+      const trials = /** @type {import("./campaign/trials.js").Trials} */ (TRIALS[FLEET + engine]);
+      hasPassed = (await campaignOfTrials(`fleet --engine ${engine}`, trials, minutes)) && hasPassed;
+    }
+    return hasPassed;
+  },
   next: campaignOfNext,
 };
 

@@ -18,7 +18,11 @@ const SERVER_TESTS = "packages/server/test/";
  * @property {string} [title] of the page
  */
 
-/** @type {Readonly<Record<string, Trials>>} */
+/**
+ * A row whose name begins with `fleet-` is run by `npm run campaign -- fleet --engine` and the rest of its name.
+ *
+ * @type {Readonly<Record<string, Trials>>}
+ */
 export const TRIALS = {
   stores: {
     projects: ["scale"],
@@ -188,6 +192,20 @@ export const TRIALS = {
     tests: [`${SERVER_TESTS}gateway-fuzz.test.ts`, `${SERVER_TESTS}gateway-stalls.test.ts`],
     page: "gateway-at-scale",
     title: "The gateway at scale",
+  },
+  /** Five servers behind nginx, on Postgres and on Redis, each of which is stopped and started three times under load. */
+  "fleet-servers": {
+    projects: ["server"],
+    tests: [`${SERVER_TESTS}fleet-servers.test.ts`],
+    page: "fleet-servers",
+    title: "Servers restarted one at a time",
+  },
+  /** Two regions that are cut off from each other, heal, and hand owners to each other, under load. */
+  "fleet-regions": {
+    projects: ["server"],
+    tests: [`${SERVER_TESTS}fleet-regions.test.ts`],
+    page: "fleet-regions",
+    title: "Two regions",
   },
   /** A hundred thousand keys of each other library that `nevertwice import` reads. */
   import: {

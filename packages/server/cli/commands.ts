@@ -14,6 +14,7 @@ import { outboxCommand } from "./outbox.ts";
 import { pipelineCommand } from "./pipeline.ts";
 import { planCommand } from "./plan.ts";
 import { purgeCommand } from "./purge.ts";
+import { regionsCommand } from "./regions.ts";
 import { serveCommand } from "./serve.ts";
 
 export const COMMANDS: CommandMap = {
@@ -31,5 +32,6 @@ export const COMMANDS: CommandMap = {
   plan: planCommand,
   import: importCommand,
   pipeline: pipelineCommand,
+  regions: regionsCommand,
   completion: completionCommand(() => COMMANDS),
 };

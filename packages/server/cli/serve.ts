@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { printedConfig, type ServerConfig, withoutPassword } from "../src/config.ts";
+import { longestDepartureMs } from "../src/departure.ts";
 import type { NevertwiceServer } from "../src/server.ts";
 import { VERSION } from "../src/version.ts";
 import { isUnreachable } from "./api.ts";
@@ -52,14 +53,18 @@ async function serve(config: ServerConfig, isJson: boolean): Promise<CommandResu
     started();
     if (!isJson)
       print(
-        `${signal}: waiting up to ${config.drain / 1_000} s for running requests; send it again to stop at once`,
+        `${signal}: waiting up to ${stopMs(config) / 1_000} s for running requests; send it again to stop at once`,
       );
   } catch (error) {
     await server.close();
     throw explainPortInUse(error);
   }
-  await closeInTime(server, config.drain);
+  await closeInTime(server, stopMs(config));
   return { data: { stoppedBy: signal }, lines: ["stopped: every request has finished"] };
+}
+
+function stopMs({ drainDelay, drain }: ServerConfig): number {
+  return longestDepartureMs(drainDelay) + drain;
 }
 
 /** How long to wait for a store when the server starts: a database that starts at the same time needs about this long. */

@@ -8,7 +8,9 @@ import type { AddressCheck } from "./address-check.ts";
 import { closeUnread, guardBodies, MAX_BODY_BYTES } from "./bodies.ts";
 import type { ServerConfig } from "./config.ts";
 import { connectionLimit } from "./connection-limit.ts";
+import type { Departure } from "./departure.ts";
 import type { Gatekeeper } from "./gatekeeper.ts";
+import { KEEP_ALIVE_TIMEOUT_MS } from "./keep-alive-timeout.ts";
 import type { Metrics } from "./metrics.ts";
 import { ANSWER_HEADERS, sendProblem, toProblemResponse } from "./problems.ts";
 import { traceRequests } from "./tracing.ts";
@@ -18,8 +20,6 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 /** How often node checks for requests that are too slow. */
 const TIMEOUT_CHECK_MS = 5_000;
-/** Longer than the idle timeout of common load balancers (60 s), so that they never reuse a connection that is closed here. */
-const KEEP_ALIVE_TIMEOUT_MS = 72_000;
 /** Open connections at once; fewer if the process may open few files. Further connections are closed immediately. */
 const MAX_CONNECTIONS = 4_000;
 /** The size of all headers and the address together, which also bounds the query. */
@@ -31,6 +31,7 @@ export interface AppParts {
   readonly metrics: Metrics;
   readonly gatekeeper: Gatekeeper;
   readonly checkAddress: AddressCheck;
+  readonly departure: Departure;
 }
 
 export function createApp(config: ServerConfig, parts: AppParts): FastifyInstance {
@@ -48,6 +49,8 @@ export function createApp(config: ServerConfig, parts: AppParts): FastifyInstanc
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     forceCloseConnections: "idle",
+    // A request that arrives on an open connection while the server stops is answered like any other.
+    return503OnClosing: false,
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     clientErrorHandler: answerUnreadable,
     // Requests that the router refuses skip all hooks, and its own message would repeat the address.
@@ -67,12 +70,20 @@ export function createApp(config: ServerConfig, parts: AppParts): FastifyInstanc
   app.addHook("onRequest", async (_request, reply) => {
     reply.headers(ANSWER_HEADERS);
   });
+  endConnections(app, parts.departure);
   traceRequests(app);
   checkAddresses(app, parts.checkAddress);
   guardBodies(app);
   logAnswers(app, parts);
   answerErrors(app);
   return app;
+}
+
+/** Fastify does this for requests that begin after `close`; a running one would leave its connection open. */
+function endConnections(app: FastifyInstance, departure: Departure): void {
+  app.addHook("onSend", async (_request, reply) => {
+    if (departure.isLeaving) reply.header("connection", "close");
+  });
 }
 
 function checkAddresses(app: FastifyInstance, checkAddress: AddressCheck): void {

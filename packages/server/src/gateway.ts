@@ -11,12 +11,14 @@ import type { ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import type { Context } from "./context.ts";
+import { untilQuiet } from "./departure.ts";
 import { createBufferedBytes } from "./gateway/buffered-bytes.ts";
 import { createConnections } from "./gateway/connections.ts";
 import { askForBody, noteExpectation } from "./gateway/expect-continue.ts";
 import {
   asRepeatable,
   bodiesFullError,
+  disagreeingError,
   isParserError,
   unreadableRequestError,
 } from "./gateway/gateway-errors.ts";
@@ -38,6 +40,8 @@ import { createRouteMatcher, type RuleTarget } from "./gateway/route-match.ts";
 import { createScope, type Scope, scopeHeader } from "./gateway/scope.ts";
 import { originForm } from "./gateway/target-path.ts";
 import { createTunnels } from "./gateway/tunnels.ts";
+import { createRegionRoute } from "./regions/region-route.ts";
+import { createRegions } from "./regions/regions.ts";
 import { requestTracing } from "./tracing.ts";
 
 export interface Gateway {
@@ -45,7 +49,7 @@ export interface Gateway {
   readonly server: Server;
   /** Warnings about its rules, for the operator. */
   readonly warnings: readonly string[];
-  /** Accepts no new requests and waits for those that run. */
+  /** Accepts no new connections and waits for the requests that run. */
   close(): Promise<void>;
 }
 
@@ -66,6 +70,8 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     trusted,
     refusals,
   });
+  const kept = new Set(rules.flatMap(({ scope }) => scopeHeader(scope) ?? []));
+  const regions = createRegions({ config, store: context.store, trusted, maxConnections, kept });
   const proxy = createProxy({
     upstream: checkedUpstream(config),
     timeoutMs: config.upstreamTimeout,
@@ -73,10 +79,11 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     maxConnections,
     host: config.upstreamHost,
     trusted,
-    kept: new Set(rules.flatMap(({ scope }) => scopeHeader(scope) ?? [])),
+    kept,
+    isFromGateway: (req) => regions?.findHop(req) !== undefined,
   });
   const buffered = createBufferedBytes(config.maxBufferedBytes, trusted);
-  const parts = { guard: context.guard(config.namespace, "gateway"), proxy, buffered };
+  const parts = { guard: context.guard(config.namespace, "gateway"), proxy, buffered, regions };
   const matcher = createRouteMatcher(rules.map((rule) => createRoute(rule, parts, quotaLimits(config))));
   const checkHost = checkHostName(config);
   const noteIgnored = createIgnoredKeyWarning();
@@ -111,8 +118,10 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     res.on("error", () => {});
     try {
       checkOrDistrust(req, res);
+      regions?.receive(req);
       const match = matcher.find(req.method ?? "GET", req.url as string);
       if (match === undefined) {
+        if (regions?.findHop(req) !== undefined) throw disagreeingError("the route");
         noteIgnored(req);
         await forwardUnguarded(req, res);
       } else {
@@ -167,9 +176,12 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     warnings: ruleWarnings(rules),
     async close() {
       tunnels.close();
+      const sparesIdle = config.drainDelay > 0 && server.listening;
+      if (sparesIdle) await untilQuiet(server);
+      await connections.close(server, { drainMs: config.drain, sparesIdle });
       ordinary.close();
-      await connections.close(server, config.drain);
       proxy.close();
+      await regions?.close();
     },
   };
 }
@@ -183,17 +195,22 @@ function quotaLimits(config: ServerConfig): QuotaLimits {
 function createRoute(rule: GatewayRule, parts: GuardedParts, quota: QuotaLimits): GatewayRoute {
   try {
     const { path, methods, waitMs, onUpstreamLost, reconcile, ...options } = rule;
-    const scope = createScope(rule.scope);
-    const listener = createGuardedListener(parts, {
+    const { regions, buffered } = parts;
+    const own = createScope(rule.scope);
+    const home = regions && createRegionRoute(regions, rule.scope, own);
+    const { scope = own } = home ?? {};
+    const guarded = createGuardedListener(parts, {
       ...options,
       methods,
       scope: askForBodyAfter(scope),
+      ...(home && { authorize: home.authorize }),
       keep: keepByStatus(rule),
       quota,
       ...(waitMs !== undefined && { onPending: "wait" as const, waitMs }),
       onUpstreamLost,
       ...heldKeys(rule, parts.guard),
     });
+    const listener = home?.forwarding(guarded, buffered) ?? guarded;
     if (scope !== "anyone") return { path, methods, listener };
     return {
       path,

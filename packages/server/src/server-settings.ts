@@ -125,6 +125,13 @@ export const SETTINGS = {
     what: "How long the answer to the key of a hold is stored",
     check: atLeast(HOLD_ACTION_MS + 1, "more than 5s, the longest time of an action"),
   } as ServerSetting<number>,
+  drainDelay: {
+    default: 0,
+    read: readDuration,
+    value: "DURATION",
+    what: "How long the server that was told to stop still accepts connections, while `/readyz` answers 503",
+    check: atLeast(0, "0s or more"),
+  } as ServerSetting<number>,
   drain: {
     default: 30_000,
     read: readDuration,

@@ -31,6 +31,7 @@ import { createApp } from "./app.ts";
 import { configOf, type ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { type Context, createContext } from "./context.ts";
+import { closeApp, createDeparture } from "./departure.ts";
 import { createFailedTries } from "./failed-tries.ts";
 import { createFigures, type SharedFigures } from "./figures/figures.ts";
 import { createGatekeeper } from "./gatekeeper.ts";
@@ -74,7 +75,10 @@ export interface NevertwiceServer {
       readonly namespace?: string | undefined;
     },
   ): Promise<Pipeline>;
-  /** Stops accepting requests, waits for those that run, and closes the stores that the server opened. */
+  /**
+   * Answers `/readyz` with 503 for `drainDelay`. Then accepts no connections, waits for the requests that run, and closes the stores
+   * that the server opened.
+   */
   close(): Promise<void>;
   /** The HTTP application, which can also be called without a socket (`app.inject`). */
   readonly app: FastifyInstance;
@@ -141,7 +145,8 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
     namespace: config.namespace,
   });
   const checkAddress = createAddressCheck([config.listen.host, ...config.allowHost]);
-  const app = createApp(config, { metrics, gatekeeper, checkAddress });
+  const departure = createDeparture(config.drainDelay);
+  const app = createApp(config, { metrics, gatekeeper, checkAddress, departure });
   const addresses = collectAddresses(app);
   const routes = [
     ...claimsRoutes(context),
@@ -157,7 +162,7 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
   ];
   registerRoutes(app, routes, gatekeeper);
   const gauges = createGauges(context, () => metrics.namespaces(config.namespace));
-  registerHealth(app, { context, metrics, gauges, gatekeeper });
+  registerHealth(app, { context, metrics, gauges, gatekeeper, departure });
   const stopObserving = observeGauges(gauges);
   app.get("/openapi.json", async () => openApiDocument(routes, VERSION));
   registerPages(app, { context, gatekeeper, sessions });
@@ -178,8 +183,9 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
       return { url, gatewayUrl: await listenOn(gateway.server, config.gatewayListen, isSecure) };
     },
     async close() {
+      if (app.server.listening) await departure.announce();
       stopObserving();
-      await Promise.all([closeApp(app, drainMs), gateway?.close()]);
+      await Promise.all([closeApp(app, departure, drainMs), gateway?.close()]);
       await Promise.all([context.close(), sessions.end()]);
       await closeStores(stores);
     },
@@ -190,13 +196,6 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
 async function openGateway(config: ServerConfig, context: Context): Promise<Gateway> {
   const { createGateway } = await import("./gateway.ts");
   return createGateway(config, context);
-}
-
-/** Waits for running requests, but at most `drainMs`: a client may send its body or read its response slowly. */
-async function closeApp(app: FastifyInstance, drainMs: number): Promise<void> {
-  const timer = setTimeout(() => app.server.closeAllConnections(), drainMs);
-  await app.close();
-  clearTimeout(timer);
 }
 
 /** The list fills while routes are registered. */

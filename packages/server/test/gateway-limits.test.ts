@@ -199,7 +199,7 @@ describe("connections", () => {
   });
 
   test("that are idle are closed after the configured time", async () => {
-    const { port } = await gatewayBefore(await echo(), { headTimeout: 300 });
+    const { port } = await gatewayBefore(await echo(), { clientKeepAlive: 300 });
     const { said } = await hanging(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect(await said).toMatch(/^HTTP\/1\.1 200 /);
   });
@@ -257,6 +257,23 @@ describe("bytes held in memory", () => {
     for (const answer of again) if (answer.status !== 201) expect(answer.code()).toBe("already-done");
     expect(runs).toBe(2);
   });
+});
+
+test("a connection whose requests are refused before their bodies arrive collects nothing", async () => {
+  const { port, gateway } = await gatewayBefore(await echo(), { gatewayScope: { header: "x-tenant" } });
+  const accepted = once(gateway.server, "connection") as Promise<[Socket]>;
+  const socket = connect(port, "127.0.0.1");
+  onTestFinished(() => void socket.destroy());
+  const head = "POST /orders HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: k\r\nContent-Length: 2\r\n\r\n";
+  const [{ listenerCount }, served] = await accepted.then(([one]) => [one, one] as const);
+  const refuse = async (): Promise<number> => {
+    socket.write(head);
+    expect(String((await once(socket, "data"))[0])).toContain("401");
+    socket.write("{}");
+    return listenerCount.call(served, "close");
+  };
+  const first = await refuse();
+  for (let i = 0; i < 12; i++) expect(await refuse()).toBeLessThanOrEqual(first);
 });
 
 test("a client that still sends after a refusal is disconnected", async () => {

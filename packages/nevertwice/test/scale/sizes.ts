@@ -168,6 +168,16 @@ const SIZES = {
     // Few if the trial is short: the move should end in its half of a quarter.
     full: { slots: Math.min(1_000, Math.ceil(ENDURANCE_S)) },
   },
+  /** Servers behind nginx, each of which is stopped and started again in every round. `pauseMs` is longer than nginx's `fail_timeout`. */
+  "fleet-servers": {
+    share: { servers: 2, rounds: 1, clients: 6, drainDelayMs: 300, pauseMs: 2_500 },
+    full: { servers: 5, rounds: 3, clients: 16, drainDelayMs: 1_000, pauseMs: 2_500 },
+  },
+  /** Two regions. In each round every kind of cut separates each of them from the other one, and each owner is moved. */
+  "fleet-regions": {
+    share: { rounds: 1, clients: 3, faultMs: 300, timeoutMs: 1_000 },
+    full: { rounds: 6, clients: 12, faultMs: 1_000, timeoutMs: 2_000 },
+  },
   outage: {
     share: { seeds: 1, keys: 20, callers: 4 },
     full: { seeds: 5, keys: 100, callers: 8 },

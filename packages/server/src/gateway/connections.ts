@@ -35,8 +35,11 @@ export interface Connections {
   isDistrusted(socket: Duplex): boolean;
   /** Calls `then` once all requests on this connection are answered; never if the connection closes before. */
   afterAnswers(socket: Duplex, then: () => void): void;
-  /** Accepts nothing new. Resolves when the last connection of `server` is closed, after `drainMs` at the latest. */
-  close(server: Server, drainMs: number): Promise<void>;
+  /**
+   * Accepts nothing new. Resolves when the last connection of `server` is closed, after `drainMs` at the latest. `sparesIdle` leaves
+   * idle connections to their clients.
+   */
+  close(server: Server, how: { readonly drainMs: number; readonly sparesIdle: boolean }): Promise<void>;
 }
 
 interface ClientExchange {
@@ -55,6 +58,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
   const distrusted = new WeakSet<Duplex>();
   const perNetwork = new Map<string, number>();
   let isClosing = false;
+  let cutsIdle = false;
 
   function admit(socket: Socket): void {
     accepted.add(socket);
@@ -110,7 +114,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
     if (!exchange.req.complete) lingerAfter(exchange);
     if (exchanges.size > 0) return;
     // The response has been sent. The client closes first if it got `Connection: close`.
-    if (isClosing) socket.end();
+    if (cutsIdle) socket.end();
     waiting.get(socket)?.();
     waiting.delete(socket);
   }
@@ -157,10 +161,13 @@ export function createConnections(limits: ConnectionLimits): Connections {
       else waiting.set(socket, then);
     },
 
-    async close(server, drainMs) {
+    async close(server, { drainMs, sparesIdle }) {
       isClosing = true;
+      cutsIdle = !sparesIdle;
+      for (const exchanges of running.values())
+        for (const { res } of exchanges) if (!res.headersSent) res.shouldKeepAlive = false;
       const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
-      for (const [socket, exchanges] of running) if (exchanges.size === 0) socket.destroy();
+      if (cutsIdle) for (const [socket, exchanges] of running) if (exchanges.size === 0) socket.destroy();
       const late = setTimeout(() => {
         for (const socket of accepted) socket.destroy();
       }, drainMs);
@@ -180,10 +187,15 @@ function lingerAfter({ req }: ClientExchange): void {
   const { socket } = req;
   const late = setTimeout(() => socket.destroy(), LINGER_MS);
   late.unref();
-  req.once("end", () => clearTimeout(late));
   // Node emits no "close" for a request that was answered. Without it, the layer would wait for the body forever.
-  socket.once("close", () => {
+  const onClose = () => {
     clearTimeout(late);
     req.destroy();
+  };
+  socket.once("close", onClose);
+  req.once("end", () => {
+    clearTimeout(late);
+    // The connection may have many more requests.
+    socket.off("close", onClose);
   });
 }

@@ -74,3 +74,11 @@ export function bodiesFullError(): NevertwiceError {
     "the gateway has no room for further request bodies. Nothing was done; send the same request again later.",
   );
 }
+
+/** A gateway of another region has judged the request, and this one judges it otherwise. */
+export function disagreeingError(what: string): NevertwiceError {
+  return new NevertwiceError(
+    "unavailable",
+    `the gateways of two regions disagree about ${what} of this request; they need the same routes. Nothing was done.`,
+  );
+}

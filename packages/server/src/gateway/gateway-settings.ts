@@ -1,7 +1,9 @@
 /** The settings of the gateway: the service behind it, its clients, and the limits for both. */
 import { isIP } from "node:net";
 import { ConfigError } from "../config-error.ts";
+import { KEEP_ALIVE_TIMEOUT_MS } from "../keep-alive-timeout.ts";
 import { redactUrl } from "../redacted-url.ts";
+import { REGION_NAME } from "../regions/home-map.ts";
 import {
   atLeast,
   type ListenAddress,
@@ -13,6 +15,14 @@ import {
   splitList,
 } from "../server-setting.ts";
 import { readScopeText, type ScopeRule } from "./gateway-rules.ts";
+
+/** The gateway of another region. */
+export interface RegionGateway {
+  readonly name: string;
+  readonly url: string;
+}
+
+const REGION_WANTED = "1 to 32 lower-case letters, digits and hyphens, e.g. eu-west";
 
 export const GATEWAY_SETTINGS = {
   upstream: {
@@ -60,6 +70,38 @@ export const GATEWAY_SETTINGS = {
     value: "client|upstream",
     what: "The Host header that the service receives: the client's, or the host of `upstream`",
   } as ServerSetting<"client" | "upstream">,
+  region: {
+    default: undefined,
+    read: readText,
+    value: "NAME",
+    what: "Name of the region of this gateway; it then runs only the requests of owners whose home is here",
+    check: { wanted: REGION_WANTED, is: (name) => REGION_NAME.test(name) },
+  } as ServerSetting<string | undefined>,
+  regionGateway: {
+    default: [],
+    read: readRegionGateways,
+    value: "NAME=URL",
+    what: "The gateways of the other regions",
+    many: true,
+  } as ServerSetting<readonly RegionGateway[]>,
+  regionSecret: {
+    default: undefined,
+    read: readText,
+    value: "TEXT",
+    what: "The secret that the gateways of all regions share, with at least 32 characters",
+    secret: "all",
+    check: {
+      wanted: "at least 32 characters, e.g. what `openssl rand -hex 32` prints",
+      is: (text) => text.length >= 32,
+    },
+  } as ServerSetting<string | undefined>,
+  regionTimeout: {
+    default: 75_000,
+    read: readDuration,
+    value: "DURATION",
+    what: "How long the gateway of another region may take to start its response, and between two chunks of it",
+    check: atLeast(1, "1ms or more"),
+  } as ServerSetting<number>,
   trustProxy: {
     default: [],
     read: readAddresses,
@@ -79,6 +121,13 @@ export const GATEWAY_SETTINGS = {
     read: readDuration,
     value: "DURATION",
     what: "How long a client of the gateway may pause while it sends a body or reads a response",
+    check: atLeast(1, "1ms or more"),
+  } as ServerSetting<number>,
+  clientKeepAlive: {
+    default: KEEP_ALIVE_TIMEOUT_MS,
+    read: readDuration,
+    value: "DURATION",
+    what: "How long an idle connection of a client stays open; longer than a proxy in front of the gateway reuses one",
     check: atLeast(1, "1ms or more"),
   } as ServerSetting<number>,
   tunnelTimeout: {
@@ -149,6 +198,21 @@ function readUpstream(name: string, value: string): string {
   )
     throw new ConfigError(name, redactUrl(value), 'the address of a service, e.g. "http://127.0.0.1:3000"');
   return value;
+}
+
+function readRegionGateways(setting: string, value: string): readonly RegionGateway[] {
+  return splitList(value).map((entry) => {
+    const [, name = "", address = ""] = /^([^=]*)=(.*)$/.exec(entry) ?? [];
+    const url = URL.canParse(address) ? new URL(address) : undefined;
+    // A path would change the address that was judged; a user and a password belong to a client.
+    const isOrigin = url !== undefined && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`;
+    if (isOrigin && REGION_NAME.test(name)) return { name, url: url.origin };
+    throw new ConfigError(
+      setting,
+      redactUrl(entry),
+      'names and addresses without a path, e.g. "us=https://gateway.us.example.com"',
+    );
+  });
 }
 
 function readUpstreamHost(name: string, value: string): "client" | "upstream" {

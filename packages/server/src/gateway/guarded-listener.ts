@@ -10,8 +10,9 @@ import {
   retryAdvice,
 } from "nevertwice/http";
 import { idempotency } from "nevertwice/http/node";
+import type { Regions } from "../regions/regions.ts";
 import type { BufferedBytes } from "./buffered-bytes.ts";
-import { asRepeatable, asUnrepeatable, isUpstreamLost } from "./gateway-errors.ts";
+import { asRepeatable, asUnrepeatable, disagreeingError, isUpstreamLost } from "./gateway-errors.ts";
 import { decisionFor, looksTransient } from "./kept-statuses.ts";
 import type { ReverseProxy } from "./proxy.ts";
 import { PROBLEMS } from "./refusals.ts";
@@ -29,6 +30,8 @@ export interface GuardedParts {
   readonly guard: Guard;
   readonly proxy: ReverseProxy;
   readonly buffered: BufferedBytes;
+  /** Undefined if the server has no region. */
+  readonly regions?: Regions | undefined;
 }
 
 /** The listener rejects if the proxy could not answer; then no response was started. */
@@ -65,15 +68,27 @@ export interface ProxyHandlerOptions {
 
 /** The proxy as a handler of the layer. */
 export function createProxyHandler(
-  { proxy, buffered }: Omit<GuardedParts, "guard">,
+  { proxy, buffered, regions }: Omit<GuardedParts, "guard">,
   { canRepeat, advise }: ProxyHandlerOptions,
 ) {
-  return (req: IncomingMessage, res: ServerResponse, attempt: HttpAttempt | undefined): Promise<void> => {
-    buffered.stopCounting(req);
-    if (attempt === undefined)
+  return async (
+    req: IncomingMessage,
+    res: ServerResponse,
+    attempt: HttpAttempt | undefined,
+  ): Promise<void> => {
+    if (attempt === undefined) {
+      // Only requests with a key are forwarded, so this one lost its key on the way, and would run again with every retry.
+      if (regions?.findHop(req) !== undefined) throw disagreeingError("the key");
+      buffered.stopCounting(req);
       return proxy.forward(req, res).catch((error) => {
         throw asUnrepeatable(error);
       });
+    }
+    if (regions !== undefined)
+      await regions.confirmHome(req).catch((error) => {
+        throw attempt.notDone(error);
+      });
+    buffered.stopCounting(req);
     const hold = (bytes: number) => buffered.takeForAnswer(res, bytes);
     const { fence, number } = attempt;
     const sent = { key: attempt.deriveKey(SERVICE), fence, number };

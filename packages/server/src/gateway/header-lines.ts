@@ -5,6 +5,7 @@
 import type { IncomingMessage } from "node:http";
 import type { BlockList } from "node:net";
 import { isListed, plainAddress } from "../client-network.ts";
+import { HOP_HEADER } from "../regions/hop.ts";
 
 /** Headers of one connection only (RFC 9110, 7.6.1, and earlier RFCs). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -19,12 +20,8 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   "http2-settings",
 ]);
 
-/** Headers that only the gateway may send to the service. */
-const SET_BY_GATEWAY: ReadonlySet<string> = new Set([
-  "nevertwice-key",
-  "nevertwice-fence",
-  "nevertwice-attempt",
-]);
+/** Headers that only a gateway may send, to the service or to another gateway: every one whose name begins like this. */
+const SET_BY_GATEWAY = "nevertwice-";
 
 /** Headers that the gateway sets itself; it appends to the values of a trusted proxy. */
 const REWRITTEN: ReadonlySet<string> = new Set([
@@ -64,7 +61,6 @@ const NEEDED: ReadonlySet<string> = new Set([
 /** Headers that affect how a message is read, and so must not be trailers. */
 const NEVER_TRAILED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
-  ...SET_BY_GATEWAY,
   ...REWRITTEN,
   ...NEEDED,
   "content-range",
@@ -84,6 +80,10 @@ export interface RequestLinesOptions {
   readonly kept: ReadonlySet<string>;
   /** The attempt, if the request has a key. */
   readonly attempt: ForwardedAttempt | undefined;
+  /** The mark for the gateway of another region. */
+  readonly hop?: string | undefined;
+  /** Whether the gateway of another region sent the request. */
+  readonly isFromGateway?: boolean | undefined;
 }
 
 /** By this the service can tell a repeat: a request with a key and a fence that it has seen was repeated behind the gateway. */
@@ -98,12 +98,17 @@ export interface ForwardedAttempt {
 export function requestLines(req: IncomingMessage, how: RequestLinesOptions): string[] {
   const { rawHeaders } = req;
   const named = connectionNames(req.headers.connection);
-  const isTrusted = isListed(how.trusted, req.socket.remoteAddress);
+  const isTrusted = how.isFromGateway === true || isListed(how.trusted, req.socket.remoteAddress);
   const lines: string[] = [];
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
     const lower = name.toLowerCase();
-    if (HOP_BY_HOP.has(lower) || SET_BY_GATEWAY.has(lower) || REWRITTEN.has(lower) || isHandledHere(lower))
+    if (
+      HOP_BY_HOP.has(lower) ||
+      lower.startsWith(SET_BY_GATEWAY) ||
+      REWRITTEN.has(lower) ||
+      isHandledHere(lower)
+    )
       continue;
     // CGI-style services do not distinguish `_` from `-`: such a name could stand for another header.
     if (lower.includes("_")) continue;
@@ -114,6 +119,7 @@ export function requestLines(req: IncomingMessage, how: RequestLinesOptions): st
   }
   if (how.host !== undefined) lines.push("Host", how.host);
   addForwarding(lines, req, isTrusted);
+  if (how.hop !== undefined) lines.push(HOP_HEADER, how.hop);
   if (how.attempt !== undefined) {
     const { key, fence, number } = how.attempt;
     lines.push(
@@ -164,7 +170,9 @@ export function trailerPairs(rawTrailers: readonly string[]): [string, string][]
   const pairs: [string, string][] = [];
   for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
     const name = rawTrailers[i] as string;
-    if (!NEVER_TRAILED.has(name.toLowerCase())) pairs.push([name, rawTrailers[i + 1] as string]);
+    const lower = name.toLowerCase();
+    if (!NEVER_TRAILED.has(lower) && !lower.startsWith(SET_BY_GATEWAY))
+      pairs.push([name, rawTrailers[i + 1] as string]);
   }
   return pairs;
 }

@@ -5,7 +5,10 @@ import { createServer as createTlsServer } from "node:https";
 import type { ServerConfig } from "../config.ts";
 import { MAX_HEADER_LINES } from "./head-check.ts";
 
-type ListenerConfig = Pick<ServerConfig, "headTimeout" | "tlsCert" | "tlsKey" | "gatewayClientCa">;
+type ListenerConfig = Pick<
+  ServerConfig,
+  "headTimeout" | "clientKeepAlive" | "tlsCert" | "tlsKey" | "gatewayClientCa"
+>;
 
 /** Node checks for late headers at intervals: this often within the timeout. */
 const CHECKS = 4;
@@ -33,11 +36,12 @@ export function createPlainListener(config: ListenerConfig): Server {
   return withHeaderLimit(createServer(listenerLimits(config)));
 }
 
-function listenerLimits({ headTimeout }: ListenerConfig): ServerOptions {
+function listenerLimits({ headTimeout, clientKeepAlive }: ListenerConfig): ServerOptions {
   return {
     headersTimeout: headTimeout,
     // The service decides how long a whole request may take; `connections.ts` limits pauses.
     requestTimeout: 0,
+    keepAliveTimeout: clientKeepAlive,
     connectionsCheckingInterval: Math.max(MIN_INTERVAL_MS, Math.ceil(headTimeout / CHECKS)),
     insecureHTTPParser: false,
   };

@@ -30,6 +30,8 @@ export interface ProxyOptions {
   readonly trusted: BlockList;
   /** Headers that `Connection` cannot remove, in lower case. */
   readonly kept: ReadonlySet<string>;
+  /** Whether the gateway of another region sent a request. */
+  readonly isFromGateway?: (req: IncomingMessage) => boolean;
 }
 
 export interface ForwardOptions {
@@ -39,6 +41,8 @@ export interface ForwardOptions {
   readonly advise?: ((status: number) => HeaderLine | undefined) | undefined;
   /** Reserves room for bytes of a response that is held back; false if there is none. */
   readonly hold?: ((bytes: number) => boolean) | undefined;
+  /** The mark for the gateway of another region. */
+  readonly hop?: string | undefined;
 }
 
 export interface ReverseProxy {
@@ -85,11 +89,11 @@ export function createProxy(options: ProxyOptions): ReverseProxy {
     return fresh;
   }
 
-  const headerLines = (req: IncomingMessage, attempt: ForwardedAttempt | undefined) =>
-    requestLines(req, { host, trusted, kept, attempt });
+  const headerLines = (req: IncomingMessage, attempt?: ForwardedAttempt, hop?: string) =>
+    requestLines(req, { host, trusted, kept, attempt, hop, isFromGateway: options.isFromGateway?.(req) });
 
   return {
-    forward(req, res, { attempt, hold, advise } = {}) {
+    forward(req, res, { attempt, hold, advise, hop } = {}) {
       return new Promise((resolve, reject) => {
         const { method = "GET", url: path = "/" } = req;
         askForBody(req);
@@ -100,7 +104,7 @@ export function createProxy(options: ProxyOptions): ReverseProxy {
         };
         const passage = new ForwardHandler({ req, res, timeoutMs, hold, advise, resolve: onEnd, reject });
         const { content, length } = forwardedBody(req);
-        const headers = headerLines(req, attempt);
+        const headers = headerLines(req, attempt, hop);
         if (length !== undefined) headers.push("Content-Length", length);
         // A constant server name: otherwise the dispatcher would treat each Host as another service and reconnect.
         const sent = { method, path: base + path, headers, body: content, servername: hostname };
@@ -120,7 +124,7 @@ export function createProxy(options: ProxyOptions): ReverseProxy {
         path: base + (req.url ?? "/"),
         headers: [
           ...(req.headers.host === undefined && host === undefined ? ["Host", url.host] : []),
-          ...headerLines(req, undefined),
+          ...headerLines(req),
           ...["Connection", "Upgrade", "Upgrade", "websocket"],
         ],
       });

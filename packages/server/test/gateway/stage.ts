@@ -74,7 +74,7 @@ export async function gatewayBefore(
   });
   const gateway = createGateway(config, context);
   const { server } = gateway;
-  server.listen(0, "127.0.0.1");
+  server.listen(given.gatewayListen?.port ?? 0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(async () => {
     server.closeAllConnections();
