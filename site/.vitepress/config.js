@@ -1,0 +1,76 @@
+// The site: VitePress over the pages that `npm run docs` has put into `site/.cache/pages`.
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitepress";
+import { BASE, REPOSITORY, SITE, siteFile } from "../../scripts/site/addresses.js";
+import { anchorOf } from "../../scripts/tidy/links.js";
+
+const PAGES = fileURLToPath(new URL("../.cache/pages/", import.meta.url));
+const { sections, apiPages } = JSON.parse(readFileSync(`${PAGES}sections.json`, "utf8"));
+
+const addressOf = (file) => `/${file.replace(/\.md$/, "").replace(/(^|\/)index$/, "$1")}`;
+
+const sidebar = sections.map(({ text, entries }, index) => ({
+  text,
+  collapsed: index === 0 ? undefined : true,
+  items: entries.map((entry) => ({ text: entry.text, link: addressOf(siteFile(entry.page)) })),
+}));
+
+/** Shows an SVG as part of the page, so that its colours follow the theme of the site and not of the system. */
+function drawPictures(md) {
+  const image = md.renderer.rules.image;
+  md.renderer.rules.image = (tokens, index, options, env, self) => {
+    const token = tokens[index];
+    const source = token.attrGet("src") ?? "";
+    const file = `${PAGES}${source.replace(/^(\.\/|\.\.\/)*/, "")}`;
+    if (!source.endsWith(".svg") || !existsSync(file)) return image(tokens, index, options, env, self);
+    const text = readFileSync(file, "utf8");
+    const drawn = text.replace(/<style>[\s\S]*?<\/style>/, "").replace(/^<\?xml.*\n/, "");
+    return `<span class="picture" tabindex="0" role="group" aria-label="Picture">${drawn}</span>`;
+  };
+}
+
+export default defineConfig({
+  lang: "en",
+  title: "nevertwice",
+  description: "Run an operation once, and give every retry the same answer.",
+  base: BASE,
+  srcDir: "./.cache/pages",
+  outDir: "../.cache/site",
+  cacheDir: "./.cache/vitepress",
+  cleanUrls: true,
+  sitemap: { hostname: SITE },
+  head: [
+    ["link", { rel: "icon", type: "image/svg+xml", href: `${BASE}icon.svg` }],
+    ["link", { rel: "alternate", type: "text/plain", href: `${BASE}llms.txt`, title: "For coding agents" }],
+    ["meta", { name: "theme-color", content: "#0f766e" }],
+  ],
+  transformHead: ({ page }) => [
+    ["link", { rel: "alternate", type: "text/markdown", href: `${BASE}${page}` }],
+  ],
+  markdown: {
+    anchor: { slugify: anchorOf },
+    config: drawPictures,
+    theme: { light: "github-light-high-contrast", dark: "github-dark" },
+  },
+  themeConfig: {
+    logo: "/icon.svg",
+    search: { provider: "local", options: { detailedView: true } },
+    outline: { level: [2, 3] },
+    nav: [
+      { text: "Start", link: "/five-minutes" },
+      { text: "Which door?", link: "/doors" },
+      { text: "Reference", link: "/options" },
+      { text: "API", link: "/api/" },
+    ],
+    sidebar: { "/api/": apiSidebar(), "/": sidebar },
+    socialLinks: [{ icon: "github", link: REPOSITORY }],
+    editLink: { pattern: `${REPOSITORY}/edit/main/docs/:path`, text: "Edit this page" },
+    footer: { message: "MIT licence" },
+  },
+});
+
+function apiSidebar() {
+  const items = apiPages.map(({ title, file }) => ({ text: title, link: addressOf(file) }));
+  return [{ text: "Back to the guides", link: "/" }, { text: "Imports", items }];
+}
