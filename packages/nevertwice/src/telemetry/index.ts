@@ -59,7 +59,7 @@ const CHECKS: { readonly [Name in keyof TelemetryOptions]-?: Check } = {
   namespace: isString,
 };
 
-/** For `createGuard({ store, observer: telemetry() })`. docs/telemetry.md has every metric and attribute. */
+/** For `createGuard({ store, observer: telemetry() })`. docs/metrics.md has every metric and attribute. */
 export function telemetry(options: TelemetryOptions = {}): Observer {
   checkOptions(options, CHECKS);
   checkOne(options, "meter", "meterProvider");
