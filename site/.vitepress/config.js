@@ -10,11 +10,25 @@ const { sections, apiPages } = JSON.parse(readFileSync(`${PAGES}sections.json`, 
 
 const addressOf = (file) => `/${file.replace(/\.md$/, "").replace(/(^|\/)index$/, "$1")}`;
 
-const sidebar = sections.map(({ text, entries }, index) => ({
+const groups = sections.map(({ text, entries }) => ({
   text,
-  collapsed: index === 0 ? undefined : true,
   items: entries.map((entry) => ({ text: entry.text, link: addressOf(siteFile(entry.page)) })),
 }));
+
+/** `Guides: HTTP` is the part `HTTP` of the section `Guides`, and is shown closed, as every section after the first. */
+const sidebar = groups.flatMap(({ text, items }, index) => {
+  const [section] = text.split(": ");
+  const isPart = section !== text;
+  if (!isPart) return [{ text, items, ...(index > 0 && { collapsed: true }) }];
+  const parts = groups.filter((group) => group.text.startsWith(`${section}: `));
+  if (parts[0]?.text !== text) return [];
+  return [
+    {
+      text: section,
+      items: parts.map((part) => ({ text: part.text.slice(section.length + 2), items: part.items, collapsed: true })),
+    },
+  ];
+});
 
 /** Shows an SVG as part of the page, so that its colours follow the theme of the site and not of the system. */
 function drawPictures(md) {
@@ -26,8 +40,18 @@ function drawPictures(md) {
     if (!source.endsWith(".svg") || !existsSync(file)) return image(tokens, index, options, env, self);
     const text = readFileSync(file, "utf8");
     const drawn = text.replace(/<style>[\s\S]*?<\/style>/, "").replace(/^<\?xml.*\n/, "");
-    return `<span class="picture" tabindex="0" role="group" aria-label="Picture">${drawn}</span>`;
+    return `<span class="picture" tabindex="0" role="group" aria-label="${md.utils.escapeHtml(token.content)}">${drawn}</span>`;
   };
+}
+
+/** A wide table scrolls by itself, so keyboards must be able to reach it. */
+function reachTables(md) {
+  md.renderer.rules.table_open = () => '<table tabindex="0">\n';
+}
+
+function extendMarkdown(md) {
+  drawPictures(md);
+  reachTables(md);
 }
 
 export default defineConfig({
@@ -50,7 +74,7 @@ export default defineConfig({
   ],
   markdown: {
     anchor: { slugify: anchorOf },
-    config: drawPictures,
+    config: extendMarkdown,
     theme: { light: "github-light-high-contrast", dark: "github-dark" },
   },
   themeConfig: {
