@@ -54,7 +54,7 @@ async function stage(pages, sections) {
   await Promise.all(
     pages.map((page) => {
       const markdown = siteMarkdown(page, pages);
-      return write(STAGED + page.file, page.path === FIRST_PAGE ? withOpening(markdown) : markdown);
+      return write(STAGED + page.file, page.path === FIRST_PAGE ? withOpening(markdown) : withEditLink(page, markdown));
     }),
   );
   await cp(`${ROOT}docs/images`, `${STAGED}images`, { recursive: true });
@@ -63,6 +63,16 @@ async function stage(pages, sections) {
     path.startsWith("docs/api/") ? [{ title: titleOf(markdown), file }] : [],
   );
   await write(`${STAGED}sections.json`, JSON.stringify({ sections, apiPages }));
+}
+
+/**
+ * The site knows where a page of `docs/` is edited; other pages get no such link.
+ *
+ * @param {Page} page
+ * @param {string} markdown
+ */
+function withEditLink({ path, file, isGenerated }, markdown) {
+  return path === `docs/${file}` && !isGenerated ? markdown : `---\neditLink: false\n---\n\n${markdown}`;
 }
 
 /** @returns {Promise<Page>} */

@@ -1,8 +1,10 @@
 /** Makes the reference of the library from the doc comments of what users import, with TypeDoc. */
 import { readdir, readFile, rm } from "node:fs/promises";
 import { ROOT } from "../command.js";
+import { titleOf } from "./pages.js";
 import { importTool } from "./tools.js";
 
+const IMPORTS = "api/imports.md";
 const PACKAGE = `${ROOT}packages/nevertwice`;
 
 /**
@@ -27,11 +29,11 @@ export async function apiPages(folder) {
     validation: false,
     logLevel: "Error",
     router: "module",
-    entryFileName: "index",
+    entryFileName: "imports",
     fileExtension: ".md",
     hideBreadcrumbs: true,
     hidePageHeader: true,
-    hideGroupHeadings: false,
+    groupOrder: ["Functions", "Variables", "Interfaces", "Type Aliases", "*"],
     useCodeBlocks: true,
     parametersFormat: "table",
     interfacePropertiesFormat: "table",
@@ -71,7 +73,28 @@ async function readPages(folder, doors) {
       isGenerated: true,
     });
   });
-  return Promise.all(read);
+  const pages = await Promise.all(read);
+  const list = importsText(pages.filter(({ file }) => file !== IMPORTS));
+  return pages.map((page) => (page.file === IMPORTS ? { ...page, markdown: list } : page));
+}
+
+/**
+ * The first page of the reference: every import with the functions that it has.
+ *
+ * @param {readonly import("./pages.js").Page[]} pages
+ */
+function importsText(pages) {
+  const rows = pages
+    .map(({ file, markdown }) => ({ file, title: titleOf(markdown), functions: functionsOf(markdown) }))
+    .sort((a, b) => a.title.localeCompare(b.title))
+    .map(({ file, title, functions }) => `| [\`${title}\`](./${file.slice("api/".length)}) | ${functions} |`);
+  return `# API of the library\n\nEvery import, with its functions. The pages are made from the doc comments, which your editor shows too.\n\n| import | functions |\n| --- | --- |\n${rows.join("\n")}\n`;
+}
+
+/** @param {string} markdown */
+function functionsOf(markdown) {
+  const names = [...markdown.matchAll(/^### (\w+)\(\)$/gm)].map(([, name]) => `\`${name}\``);
+  return [...new Set(names)].join(", ");
 }
 
 /**
@@ -83,7 +106,6 @@ async function readPages(folder, doors) {
  */
 function titled(file, markdown, doors) {
   const inside = file.replace(/\.md$/, "");
-  const door = doors.find((each) => each.inside === inside);
-  const title = inside === "index" ? "API of the library" : (door?.name ?? inside);
-  return markdown.replace(/^# .*$/m, `# ${title}`);
+  const door = doors.find((each) => each.inside === inside || each.inside === `${inside}/index`);
+  return markdown.replace(/^# .*$/m, `# ${door?.name ?? inside}`);
 }

@@ -16,7 +16,12 @@ const OPENING = {
   },
 };
 
-/** @param {string} markdown */
+/**
+ * The title and the first paragraph of the page give way to the opening.
+ *
+ * @param {string} markdown
+ */
 export function withOpening(markdown) {
-  return `---\n${JSON.stringify(OPENING, null, 2)}\n---\n\n${markdown.replace(/^# .*$/m, "").trim()}\n`;
+  const rest = markdown.trim().split("\n\n").slice(2).join("\n\n");
+  return `---\n${JSON.stringify(OPENING, null, 2)}\n---\n\n${rest}\n`;
 }

@@ -5,7 +5,7 @@
 
 export const FIRST_PAGE = "docs/index.md";
 export const HTTP_API_PAGE = "docs/http-api.md";
-export const API_PAGE = "docs/api/index.md";
+export const API_PAGE = "docs/api/imports.md";
 
 /**
  * @param {string} text

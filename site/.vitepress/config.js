@@ -85,7 +85,7 @@ export default defineConfig({
       { text: "Start", link: "/five-minutes" },
       { text: "Which door?", link: "/doors" },
       { text: "Reference", link: "/options" },
-      { text: "API", link: "/api/" },
+      { text: "API", link: "/api/imports" },
     ],
     sidebar: { "/api/": apiSidebar(), "/": sidebar },
     socialLinks: [{ icon: "github", link: REPOSITORY }],
@@ -95,6 +95,13 @@ export default defineConfig({
 });
 
 function apiSidebar() {
-  const items = apiPages.map(({ title, file }) => ({ text: title, link: addressOf(file) }));
-  return [{ text: "Back to the guides", link: "/" }, { text: "Imports", items }];
+  const items = apiPages
+    .filter(({ file }) => file !== "api/imports.md")
+    .sort((a, b) => a.title.localeCompare(b.title))
+    .map(({ title, file }) => ({ text: title.replace(/^nevertwice\//, ""), link: addressOf(file) }));
+  return [
+    { text: "Back to the guides", link: "/five-minutes" },
+    { text: "All imports", link: "/api/imports" },
+    { text: "nevertwice/…", items },
+  ];
 }
