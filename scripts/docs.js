@@ -171,7 +171,9 @@ async function doorSections() {
   const telemetry = await source("telemetry/index.ts");
   const guards = { text: "as the guard" };
   return {
-    "docs/http-frameworks.md": [section("Nest", interfaceMembers(nest, "NestModuleOptions"), NEST_MODULE_DEFAULTS)],
+    "docs/http-frameworks.md": [
+      section("Nest", interfaceMembers(nest, "NestModuleOptions"), NEST_MODULE_DEFAULTS),
+    ],
     "docs/protect.md": [
       section(
         "Options of `protect` and `tryProtect`",

@@ -54,7 +54,10 @@ async function stage(pages, sections) {
   await Promise.all(
     pages.map((page) => {
       const markdown = siteMarkdown(page, pages);
-      return write(STAGED + page.file, page.path === FIRST_PAGE ? withOpening(markdown) : withEditLink(page, markdown));
+      return write(
+        STAGED + page.file,
+        page.path === FIRST_PAGE ? withOpening(markdown) : withEditLink(page, markdown),
+      );
     }),
   );
   await cp(`${ROOT}docs/images`, `${STAGED}images`, { recursive: true });

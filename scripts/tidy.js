@@ -4,6 +4,7 @@ import { pathToFileURL } from "node:url";
 import { ROOT } from "./command.js";
 import { sidebarProblems } from "./site/sections.js";
 import { catchProblems } from "./tidy/catches.js";
+import { examplesListProblems } from "./tidy/examples-list.js";
 import { exportsProblems } from "./tidy/exports-map.js";
 import { functionNameProblems } from "./tidy/function-names.js";
 import { layerProblems } from "./tidy/layers.js";
@@ -38,6 +39,7 @@ const CHECKS = [
   typeNameProblems,
   sidebarProblems,
   pageLengthProblems,
+  examplesListProblems,
 ];
 
 const NOT_OURS = new Set(["node_modules", "build", "dist", ".git", ".cache", "coverage"]);

@@ -6,6 +6,16 @@ export const REPOSITORY = "https://github.com/nevertwice/nevertwice";
 export const SITE = "https://nevertwice.github.io/nevertwice/";
 export const BASE = new URL(SITE).pathname;
 
+/** @type {Readonly<Record<string, string | undefined>>} */
+const OTHERS = {
+  "ARCHITECTURE.md": "architecture.md",
+  "CHANGELOG.md": "changelog.md",
+  "CONTRIBUTING.md": "contributing.md",
+  "README.md": "index.md",
+  "SECURITY.md": "security-policy.md",
+  "examples/README.md": "examples.md",
+};
+
 /**
  * The file of the site for a page of the repository: `docs/http.md` is `http.md`, `bench/results/redis.md` is
  * `results/redis.md`, `ARCHITECTURE.md` is `architecture.md`. Undefined if the site does not show the file.
@@ -18,9 +28,7 @@ export function siteFile(path) {
   if (file !== undefined) return file;
   const results = /^bench\/(results\/[\w-]+\.md)$/.exec(path)?.[1];
   if (results !== undefined) return results;
-  const root = { "ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md" };
-  const others = { "CHANGELOG.md": "changelog.md", "SECURITY.md": "security-policy.md", "README.md": "index.md" };
-  return Object.entries({ ...root, ...others }).find(([name]) => name === path)?.[1];
+  return OTHERS[path];
 }
 
 /**

@@ -28,9 +28,15 @@ function operationText({ path, method, operation }) {
   const body = Object.values(requestBody?.content ?? {})[0]?.schema;
   return [
     `### \`${method} ${path}\``,
-    [summary, description].filter((text) => text !== undefined && text !== "").map(sentence).map(plain).join(" "),
+    [summary, description]
+      .filter((text) => text !== undefined && text !== "")
+      .map(sentence)
+      .map(plain)
+      .join(" "),
     ...(parameters.length === 0 ? [] : [parameterTable(parameters)]),
-    ...(body === undefined ? [] : [`Body${requestBody?.required === false ? ", optional" : ""}:`, fieldTable(body)]),
+    ...(body === undefined
+      ? []
+      : [`Body${requestBody?.required === false ? ", optional" : ""}:`, fieldTable(body)]),
     answerTable(responses),
   ].join("\n\n");
 }
@@ -38,7 +44,12 @@ function operationText({ path, method, operation }) {
 /** @param {readonly Parameter[]} parameters */
 function parameterTable(parameters) {
   const rows = parameters.map(({ name, in: place, required, description = "", schema = {} }) =>
-    row([`\`${name}\``, `${place}${required === true ? ", required" : ""}`, kindOf(schema), plain(description)]),
+    row([
+      `\`${name}\``,
+      `${place}${required === true ? ", required" : ""}`,
+      kindOf(schema),
+      plain(description),
+    ]),
   );
   return table(["parameter", "in", "type", "what it is"], rows);
 }

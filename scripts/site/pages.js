@@ -11,7 +11,7 @@ import { relativeLink, rewriteLinks, SITE, siteFile } from "./addresses.js";
  */
 
 const FOLDERS = ["docs/", "bench/results/"];
-const SINGLE = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
+const SINGLE = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md"];
 
 /** @returns {Promise<readonly Page[]>} */
 export async function repositoryPages() {
@@ -77,8 +77,14 @@ export function titleOf(markdown) {
  * @param {string} markdown
  */
 export function summaryOf(markdown) {
-  const text = markdown.replace(/^---\n[\s\S]*?\n---\n/, "").replace(/^# .+$/m, "").trim();
+  const text = markdown
+    .replace(/^---\n[\s\S]*?\n---\n/, "")
+    .replace(/^# .+$/m, "")
+    .trim();
   const paragraph = text.split(/\n\s*\n/).find((block) => /^[A-Z`*[]/.test(block)) ?? "";
-  const plain = paragraph.replace(/\s+/g, " ").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/\*\*/g, "");
+  const plain = paragraph
+    .replace(/\s+/g, " ")
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/\*\*/g, "");
   return /^.*?[.:](?=\s|$)/.exec(plain)?.[0].replace(/:$/, ".") ?? plain;
 }

@@ -12,7 +12,10 @@ export const API_PAGE = "docs/api/imports.md";
  * @param {string} page
  * @returns {Entry}
  */
-const entry = (text, page) => ({ text, page: page.includes("/") || /^[A-Z]/.test(page) ? page : `docs/${page}.md` });
+const entry = (text, page) => ({
+  text,
+  page: page.includes("/") || /^[A-Z]/.test(page) ? page : `docs/${page}.md`,
+});
 
 /** @type {readonly Section[]} */
 export const SECTIONS = [
@@ -23,6 +26,7 @@ export const SECTIONS = [
       entry("Five minutes", "five-minutes"),
       entry("Express and Redis", "express-redis"),
       entry("Which door do I need?", "doors"),
+      entry("Examples", "examples/README.md"),
     ],
   },
   {

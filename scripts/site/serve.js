@@ -26,8 +26,10 @@ export async function serveFolder(folder, { base, port }) {
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url ?? "/", "http://site").pathname);
     const found = await findFile(folder, base, path);
-    response.writeHead(found === undefined ? 404 : 200, { "content-type": found?.type ?? "text/html; charset=utf-8" });
-    response.end(found?.content ?? (await readFile(`${folder}404.html`)));
+    response.writeHead(found === undefined ? 404 : 200, {
+      "content-type": found?.type ?? "text/html; charset=utf-8",
+    });
+    response.end(found?.content ?? (await readFile(`${folder}404.html`).catch(() => "not found")));
   });
   await new Promise((resolve) => server.listen(port, "127.0.0.1", () => resolve(undefined)));
   const address = server.address();

@@ -13,7 +13,9 @@ const STAMP = `${FOLDER}node_modules/.installed`;
 
 /** Installs what the lock file names, unless it is installed. */
 export async function installTools() {
-  const lock = createHash("sha256").update(await readFile(`${FOLDER}package-lock.json`)).digest("hex");
+  const lock = createHash("sha256")
+    .update(await readFile(`${FOLDER}package-lock.json`))
+    .digest("hex");
   const installed = await readFile(STAMP, "utf8").catch(() => "");
   if (installed === lock) return;
   const { code, output } = await run("npm", ["ci", "--prefer-offline", "--no-audit", "--ignore-scripts"], {

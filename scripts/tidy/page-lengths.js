@@ -19,7 +19,9 @@ export function pageLengthProblems(files) {
   return files.flatMap(({ path, text }) => {
     if (!/^docs\/[^/]+\.md$/.test(path) || REFERENCES.includes(path)) return [];
     const words = wordsOutsideCode(text);
-    return words <= MAX_WORDS ? [] : [`${path}: ${words} words; ${MAX_WORDS} is the limit for a page that is no reference`];
+    return words <= MAX_WORDS
+      ? []
+      : [`${path}: ${words} words; ${MAX_WORDS} is the limit for a page that is no reference`];
   });
 }
 

@@ -15,17 +15,27 @@ const groups = sections.map(({ text, entries }) => ({
   items: entries.map((entry) => ({ text: entry.text, link: addressOf(siteFile(entry.page)) })),
 }));
 
+/** A heading that is a link opens its first page. Otherwise VitePress nests a button in a button, which screen readers cannot reach. */
+function openedAt(items) {
+  return { link: items[0].link, items };
+}
+
 /** `Guides: HTTP` is the part `HTTP` of the section `Guides`, and is shown closed, as every section after the first. */
 const sidebar = groups.flatMap(({ text, items }, index) => {
   const [section] = text.split(": ");
   const isPart = section !== text;
-  if (!isPart) return [{ text, items, ...(index > 0 && { collapsed: true }) }];
+  if (!isPart) return [{ ...openedAt(items), text, ...(index > 0 && { collapsed: true }) }];
   const parts = groups.filter((group) => group.text.startsWith(`${section}: `));
   if (parts[0]?.text !== text) return [];
   return [
     {
       text: section,
-      items: parts.map((part) => ({ text: part.text.slice(section.length + 2), items: part.items, collapsed: true })),
+      link: parts[0].items[0].link,
+      items: parts.map((part) => ({
+        ...openedAt(part.items),
+        text: part.text.slice(section.length + 2),
+        collapsed: true,
+      })),
     },
   ];
 });
@@ -54,6 +64,13 @@ function extendMarkdown(md) {
   reachTables(md);
 }
 
+/** Of the reference of the library the search knows the names: its tables repeat what the guides say. */
+function renderForSearch(source, env, md) {
+  if (!env.relativePath.startsWith("api/")) return md.render(source, env);
+  const names = source.split("\n").filter((line) => /^#{1,3} /.test(line));
+  return md.render(names.join("\n\n"), env);
+}
+
 export default defineConfig({
   lang: "en",
   title: "nevertwice",
@@ -75,11 +92,23 @@ export default defineConfig({
   markdown: {
     anchor: { slugify: anchorOf },
     config: extendMarkdown,
-    theme: { light: "github-light-high-contrast", dark: "github-dark" },
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
   },
   themeConfig: {
     logo: "/icon.svg",
-    search: { provider: "local", options: { detailedView: true } },
+    search: {
+      provider: "local",
+      options: {
+        detailedView: true,
+        _render: renderForSearch,
+        miniSearch: {
+          searchOptions: {
+            // Answers first, then lists of measurements.
+            boostDocument: (id) => (/\/(api|results)\//.test(id) ? 0.4 : 1),
+          },
+        },
+      },
+    },
     outline: { level: [2, 3] },
     nav: [
       { text: "Start", link: "/five-minutes" },
@@ -102,6 +131,6 @@ function apiSidebar() {
   return [
     { text: "Back to the guides", link: "/five-minutes" },
     { text: "All imports", link: "/api/imports" },
-    { text: "nevertwice/…", items },
+    { text: "nevertwice/…", link: "/api/", items },
   ];
 }

@@ -38,7 +38,11 @@ async function install(command: string, folder: string): Promise<void> {
 }
 
 /** Starts the program, which prints `ready` when it listens. */
-async function start(command: string, folder: string, env: NodeJS.ProcessEnv): Promise<() => Promise<number>> {
+async function start(
+  command: string,
+  folder: string,
+  env: NodeJS.ProcessEnv,
+): Promise<() => Promise<number>> {
   const [program = "", ...args] = command.trim().split(" ");
   expect(program).toBe("node");
   const child = spawn(process.execPath, args, { cwd: folder, env: { ...process.env, ...env } });
@@ -61,7 +65,8 @@ test("a new user gets from the first page to a guarded endpoint", async (context
   const redis = await startFor(context, () => startRedis({ settings: { "maxmemory-policy": "noeviction" } }));
   const folder = await scratchFolder();
   const port = await freePort();
-  const [, page = ""] = /\[Express and Redis\]\(([\w-]+\.md)\)/.exec(await readFile(`${DOCS}index.md`, "utf8")) ?? [];
+  const [, page = ""] =
+    /\[Express and Redis\]\(([\w-]+\.md)\)/.exec(await readFile(`${DOCS}index.md`, "utf8")) ?? [];
   const blocks = blocksOf(await readFile(DOCS + page, "utf8"));
 
   let stop: (() => Promise<number>) | undefined;
