@@ -28,8 +28,8 @@ function operationText({ path, method, operation }) {
   const body = Object.values(requestBody?.content ?? {})[0]?.schema;
   return [
     `### \`${method} ${path}\``,
-    [summary, description]
-      .filter((text) => text !== undefined && text !== "")
+    [summary, description ?? ""]
+      .filter((text) => text !== "")
       .map(sentence)
       .map(plain)
       .join(" "),
@@ -78,7 +78,10 @@ function answerTable(responses) {
   return table(["status", "when", "fields"], rows);
 }
 
-/** @param {Json} schema */
+/**
+ * @param {Json} schema
+ * @returns {string}
+ */
 function kindOf(schema) {
   const values = /** @type {readonly unknown[] | undefined} */ (schema.enum);
   if (values !== undefined) return values.map((value) => `\`${JSON.stringify(value)}\``).join(" or ");
