@@ -5,7 +5,7 @@
 
 export const FIRST_PAGE = "docs/index.md";
 export const HTTP_API_PAGE = "docs/http-api.md";
-export const API_PAGE = "docs/api/imports.md";
+const API_PAGE = "docs/api/imports.md";
 
 /**
  * @param {string} text
@@ -18,7 +18,7 @@ const entry = (text, page) => ({
 });
 
 /** @type {readonly Section[]} */
-export const SECTIONS = [
+const SECTIONS = [
   {
     text: "Start",
     entries: [
