@@ -93,7 +93,7 @@ function importsText(pages) {
 
 /** @param {string} markdown */
 function functionsOf(markdown) {
-  const names = [...markdown.matchAll(/^### (\w+)\(\)$/gm)].map(([, name]) => `\`${name}\``);
+  const names = [...markdown.matchAll(/^### ([a-z]\w*)\(\)$/gm)].map(([, name]) => `\`${name}\``);
   return [...new Set(names)].join(", ");
 }
 
