@@ -35,10 +35,10 @@ export async function docsProblems() {
     ],
     "docs/guarantees.md": (markdown) => guaranteesPageProblems(markdown, GUARANTEES),
     "docs/conformance.md": (markdown) => conformancePageProblems(markdown, tests),
-    "docs/moving-from-baldur.md": (markdown) => capabilitiesPageProblems(BALDUR, markdown, tests),
+    "docs/baldur-capabilities.md": (markdown) => capabilitiesPageProblems(BALDUR, markdown, tests),
     "docs/moving-from-idempo.md": (markdown) => capabilitiesPageProblems(IDEMPO, markdown, tests),
-    "docs/reservations.md": (markdown) => capabilitiesPageProblems(GRACE, markdown, tests),
-    "docs/pipeline.md": (markdown) => capabilitiesPageProblems(BLOCCS, markdown, tests),
+    "docs/moving-from-grace.md": (markdown) => capabilitiesPageProblems(GRACE, markdown, tests),
+    "docs/moving-from-bloccs.md": (markdown) => capabilitiesPageProblems(BLOCCS, markdown, tests),
     "docs/stateless-handlers.md": (markdown) => capabilitiesPageProblems(SKILL, markdown, tests),
     "docs/runtimes.md": (markdown) => tableProblems(markdown, loadedSubpaths(manifest).length),
     "docs/server-access.md": (markdown) => serverSettingsProblems(markdown, settings),
@@ -172,7 +172,9 @@ async function doorSections() {
   const telemetry = await source("telemetry/index.ts");
   const guards = { text: "as the guard" };
   return {
-    "docs/http.md": [section("Nest", interfaceMembers(nest, "NestModuleOptions"), NEST_MODULE_DEFAULTS)],
+    "docs/http-frameworks.md": [
+      section("Nest", interfaceMembers(nest, "NestModuleOptions"), NEST_MODULE_DEFAULTS),
+    ],
     "docs/protect.md": [
       section(
         "Options of `protect` and `tryProtect`",
@@ -247,7 +249,7 @@ async function doorSections() {
         },
       ),
     ],
-    "docs/pipeline.md": [
+    "docs/pipeline-running.md": [
       section(
         "Options of `start`",
         interfaceMembers(await source("pipeline/pipeline-options.ts"), "PipelineOptions"),

@@ -2,12 +2,15 @@
 import { readdir, readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 import { ROOT } from "./command.js";
+import { sidebarProblems } from "./site/sections.js";
 import { catchProblems } from "./tidy/catches.js";
+import { examplesListProblems } from "./tidy/examples-list.js";
 import { exportsProblems } from "./tidy/exports-map.js";
 import { functionNameProblems } from "./tidy/function-names.js";
 import { layerProblems } from "./tidy/layers.js";
 import { linkProblems } from "./tidy/links.js";
 import { openingProblems } from "./tidy/openings.js";
+import { pageLengthProblems } from "./tidy/page-lengths.js";
 import { placeProblems } from "./tidy/places.js";
 import { proseProblems } from "./tidy/prose.js";
 import { sizeProblems } from "./tidy/sizes.js";
@@ -34,6 +37,9 @@ const CHECKS = [
   functionNameProblems,
   proseProblems,
   typeNameProblems,
+  sidebarProblems,
+  pageLengthProblems,
+  examplesListProblems,
 ];
 
 const NOT_OURS = new Set(["node_modules", "build", "dist", ".git", ".cache", "coverage"]);

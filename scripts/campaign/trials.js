@@ -106,6 +106,11 @@ export const TRIALS = {
     page: "etcd-clients",
     title: "Clients of etcd",
   },
+  /** Every page of the site, in light, in dark and on a phone. */
+  site: {
+    projects: ["server"],
+    tests: [`${SERVER_TESTS}site.test.ts`],
+  },
   /** The first page of lists among ten million keys. */
   lists: {
     projects: ["scale"],

@@ -11,7 +11,7 @@ import { titlesOf } from "./test-titles.js";
 
 /** @type {Listing} */
 export const BALDUR = {
-  page: "docs/moving-from-baldur.md",
+  page: "docs/baldur-capabilities.md",
   section: "What Baldur can do",
   title: "Baldur: ",
   capabilities: 81,
@@ -20,7 +20,7 @@ export const BALDUR = {
 
 /** @type {Listing} */
 export const GRACE = {
-  page: "docs/reservations.md",
+  page: "docs/moving-from-grace.md",
   section: "What the specification asks for",
   title: "Grace: ",
   capabilities: 71,
@@ -29,7 +29,7 @@ export const GRACE = {
 
 /** @type {Listing} */
 export const BLOCCS = {
-  page: "docs/pipeline.md",
+  page: "docs/moving-from-bloccs.md",
   section: "What Bloccs can do",
   title: "Bloccs: ",
   capabilities: 51,

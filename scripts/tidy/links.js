@@ -109,16 +109,21 @@ export function anchorsOf(markdown) {
   for (const { text } of linesOf(markdown)) {
     const heading = /^#{1,6}\s+(.*?)\s*#*$/.exec(text)?.[1];
     if (heading === undefined) continue;
-    const slug = heading
-      .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N}\s_-]/gu, "")
-      .replace(/\s/g, "-");
+    const slug = anchorOf(heading);
     const count = seen.get(slug) ?? 0;
     seen.set(slug, count + 1);
     anchors.add(count === 0 ? slug : `${slug}-${count}`);
   }
   return anchors;
+}
+
+/** @param {string} heading */
+export function anchorOf(heading) {
+  return heading
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+    .replace(/\s/g, "-");
 }
 
 /**

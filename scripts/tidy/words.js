@@ -20,8 +20,8 @@ const OTHER_WORDS = {
   cleanup: "purge",
 };
 
-/** What `@nevertwice/server` exports. */
-const SERVER_DOOR = "packages/server/src/index.ts";
+/** What `@nevertwice/server` exports, and the file that VitePress loads as the theme of the site. */
+const OTHER_DOORS = ["packages/server/src/index.ts", "site/.vitepress/theme/index.js"];
 
 const UNFINISHED = /\b(TODO|FIXME|XXX)\b/;
 /** Biome refuses `@ts-expect-error`, enums and `any`. */
@@ -35,7 +35,7 @@ export function nameProblems(files) {
     if (DRAWERS.test(name.split(".")[0] ?? ""))
       return [`${path}: the name could mean anything; name the file for the one thing in it`];
     const isIndex = /^index\.[cm]?[jt]s$/.test(name);
-    if (isIndex && path !== SERVER_DOOR && !(path.startsWith(SRC) && isFrontDoor(path)))
+    if (isIndex && !OTHER_DOORS.includes(path) && !(path.startsWith(SRC) && isFrontDoor(path)))
       return [`${path}: only a file that users import is called index`];
     return [];
   });

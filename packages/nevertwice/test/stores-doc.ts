@@ -1,7 +1,13 @@
-/** Reads the tables of docs/stores.md, for tests that compare them with what they measure. */
-import { readFileSync } from "node:fs";
+/** Reads the pages of stores in docs/, for tests that compare their tables with what they measure. */
+import { readdirSync, readFileSync } from "node:fs";
 
-const STORES = readFileSync(new URL("../../../docs/stores.md", import.meta.url), "utf8");
+const DOCS = new URL("../../../docs/", import.meta.url);
+
+/** The text of docs/stores.md and of every docs/stores-….md. */
+export const STORES = readdirSync(DOCS)
+  .filter((name) => /^stores(-[a-z]+)?\.md$/.test(name))
+  .map((name) => readFileSync(new URL(name, DOCS), "utf8"))
+  .join("\n");
 
 /** The cell of a store in the column whose title begins like this. Throws if there is none. */
 export function storeCell(store: string, column: string): string {
@@ -12,7 +18,7 @@ export function storeCell(store: string, column: string): string {
     const cell = rows.find(([name]) => name === store)?.[place];
     if (cell !== undefined) return cell;
   }
-  throw new Error(`docs/stores.md has no "${column}" of ${store}`);
+  throw new Error(`no page of stores has "${column}" of ${store}`);
 }
 
 /** How many bytes a key with an outcome of 1 kB takes at most. */

@@ -1,6 +1,6 @@
 /**
  * The metrics of the server. Each value goes to `/metrics` and, if an OpenTelemetry SDK was registered before the server started, to
- * that as well, so both have the same names. docs/telemetry.md lists them.
+ * that as well, so both have the same names. docs/metrics.md lists them.
  */
 import { type Attributes, type Counter, createNoopMeter, type Histogram, metrics } from "@opentelemetry/api";
 import type { Observer } from "nevertwice";

@@ -1,4 +1,4 @@
-/** Everything that a server can count, as `/metrics` and OpenTelemetry show it, and as docs/telemetry.md lists it. */
+/** Everything that a server can count, as `/metrics` and OpenTelemetry show it, and as docs/metrics.md lists it. */
 import { readFile } from "node:fs/promises";
 import { metrics as otelMetrics } from "@opentelemetry/api";
 import { createGuard, type GuardEvent } from "nevertwice";
@@ -16,7 +16,7 @@ export interface Row {
 }
 
 export async function documented(): Promise<readonly Row[]> {
-  const text = await readFile(new URL("../../../docs/telemetry.md", import.meta.url), "utf8");
+  const text = await readFile(new URL("../../../docs/metrics.md", import.meta.url), "utf8");
   const [, section = ""] = /^## Metrics$(.*?)^## /ms.exec(text) ?? [];
   return section.split("\n").flatMap((line) => {
     const [, name, inMetrics, type = "", attributes = ""] =

@@ -1,4 +1,4 @@
-/** Tests that docs/telemetry.md, `/metrics` and OpenTelemetry have the same metrics with the same labels. */
+/** Tests that docs/metrics.md, `/metrics` and OpenTelemetry have the same metrics with the same labels. */
 import { metrics as otelMetrics } from "@opentelemetry/api";
 import { afterEach, expect, test } from "vitest";
 import { documented, everything } from "./every-metric.ts";

@@ -202,12 +202,13 @@ const KINDS: Readonly<Record<GuardEvent["kind"], true>> = {
   ...{ proceeded: true, "possible-duplicate": true, purged: true, checked: true, "dead-letter-lost": true },
 };
 
-it("docs/telemetry.md lists every event, and every answer to a claim", async () => {
+it("docs/telemetry.md lists every event, and docs/metrics.md every answer to a claim", async () => {
   const page = await readFile(new URL("../../../../docs/telemetry.md", import.meta.url), "utf8");
   const section = page.split(/^## /m).find((text) => text.startsWith("Events")) ?? "";
   const rows = [...section.matchAll(/^\| `([\w-]+)` \|/gm)].map(([, kind]) => kind);
   expect(rows.toSorted()).toEqual(Object.keys(KINDS).toSorted());
-  const claims = page.split("\n").find((line) => line.startsWith("| `nevertwice.claims` |")) ?? "";
+  const metrics = await readFile(new URL("../../../../docs/metrics.md", import.meta.url), "utf8");
+  const claims = metrics.split("\n").find((line) => line.startsWith("| `nevertwice.claims` |")) ?? "";
   for (const answer of ["replayed", "already-done", "not-kept", "unreadable", "expired"])
     expect(claims).toContain(`\`${answer}\``);
 });

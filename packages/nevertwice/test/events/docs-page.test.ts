@@ -1,4 +1,4 @@
-/** Tests that docs/events.md and docs/brokers.md list the statuses, verdicts, events and senders that the code has. */
+/** Tests that docs/events.md and the pages of brokers list the statuses, verdicts, events and senders that the code has. */
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { consumer, type Delivery, RETRY_HORIZONS_MS } from "../../src/events/index.ts";
@@ -60,8 +60,10 @@ const EVENTS: Readonly<Record<string, readonly string[]>> = {
 
 type Kinds<Event extends { readonly kind: string }> = Readonly<Record<Event["kind"], 0>>;
 
-test.each(Object.entries(EVENTS))("docs/brokers.md names every event of %s", (broker, kinds) => {
-  const row = rowsUnder(read("brokers.md"), broker).find(([name]) => name === "`onEvent`");
+const BROKERS = ["brokers.md", "brokers-streams.md", "brokers-aws.md"].map(read).join("\n");
+
+test.each(Object.entries(EVENTS))("the pages of brokers name every event of %s", (broker, kinds) => {
+  const row = rowsUnder(BROKERS, broker).find(([name]) => name === "`onEvent`");
   for (const kind of kinds) expect(row?.at(-1)).toContain(`\`${kind}\``);
 });
 

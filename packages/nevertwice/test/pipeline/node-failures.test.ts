@@ -50,7 +50,7 @@ test("Bloccs: panic/exception releases: whatever is thrown, in the core or in th
 });
 
 test("Bloccs: honest crash boundary documented: the page says what a crash between effect and mark means", async () => {
-  const words = await page("docs/pipeline.md");
+  const words = await page("docs/pipeline-running.md");
   expect(words).toContain("crash between its effect and its completion means a second try");
   expect(words).toContain('`deriveKey` and `on_lapsed = "hold"`');
 });

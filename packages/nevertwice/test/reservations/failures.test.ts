@@ -48,13 +48,13 @@ test("Grace: environment variables: an operator sets store and windows, and a mi
 });
 
 test("Grace: honest crash boundary documented: the page says what a crash at each point leaves", async () => {
-  const words = await page("docs/reservations.md");
+  const words = await page("docs/reservations-life.md");
   for (const point of ["before the transaction", "inside the transaction", "after the commit"])
     expect(words).toContain(point);
 });
 
 test("Grace: no-double-effect conditions stated explicitly: the page has them as a list", async () => {
-  const words = await page("docs/reservations.md");
+  const words = await page("docs/reservations-life.md");
   for (const condition of ["same key", "within the window", "one store", "durable"])
     expect(words).toContain(condition);
 });

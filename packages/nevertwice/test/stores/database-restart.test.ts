@@ -1,21 +1,20 @@
 /** Tests processes that follow the documentation word for word, while the database that they use is restarted. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, type TestContext, test } from "vitest";
 import { startMariadb } from "../services/mariadb.ts";
 import { startFor } from "../services/services.ts";
+import { STORES } from "../stores-doc.ts";
 
-const DOCS = fileURLToPath(new URL("../../../../docs/stores.md", import.meta.url));
 /** A folder in which packages resolve as they do for an application. */
 const PACKAGE = fileURLToPath(new URL("../..", import.meta.url));
 
 /** The example under a heading, unchanged. */
-async function exampleUnder(heading: string): Promise<string> {
-  const text = await readFile(DOCS, "utf8");
-  const [, example] = /```ts[^\n]*\n([\s\S]*?)```/.exec(text.split(`\n## ${heading}\n`)[1] ?? "") ?? [];
+function exampleUnder(heading: string): string {
+  const [, example] = /```ts[^\n]*\n([\s\S]*?)```/.exec(STORES.split(`\n## ${heading}\n`)[1] ?? "") ?? [];
   if (example === undefined) throw new Error(`${heading} has no example`);
   return example;
 }
@@ -69,7 +68,7 @@ for (const [name, [heading, variable, rest]] of Object.entries(PROGRAMS)) {
   }, async (context) => {
     const server = await startFor(context, () => startMariadb());
     // The examples close what they opened, so the test's code runs before that.
-    const [opening = ""] = (await exampleUnder(heading)).split("\nawait guard.close();");
+    const [opening = ""] = exampleUnder(heading).split("\nawait guard.close();");
     const child = await startChild(context, opening + rest + SERVE, { [variable]: server.url });
     expect(await child.ask("before")).toBe("ran");
     await server.kill();

@@ -28,13 +28,13 @@ const store = await openStore(process.env.REDIS_URL);
 const guard = createGuard({ store, namespace: "shop" });
 `;
 
-/** The example of docs/stores.md that imports this driver, unchanged. */
+/** The example of docs/stores-redis.md that imports this driver, unchanged. */
 export async function exampleWith(driver: string): Promise<string> {
-  const page = await readFile(`${ROOT}docs/stores.md`, "utf8");
+  const page = await readFile(`${ROOT}docs/stores-redis.md`, "utf8");
   const found = [...page.matchAll(/^```ts server\n(.*?)^```/gms)].find(([, code = ""]) =>
     code.includes(`from "${driver}"`),
   );
-  if (found?.[1] === undefined) throw new Error(`docs/stores.md has no example with ${driver}`);
+  if (found?.[1] === undefined) throw new Error(`docs/stores-redis.md has no example with ${driver}`);
   return found[1];
 }
 
