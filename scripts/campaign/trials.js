@@ -37,6 +37,10 @@ export const TRIALS = {
       "projects",
       "web-recipes",
       "lost-leader",
+      "fleet-patroni",
+      "fleet-sentinel",
+      "fleet-cluster",
+      "fleet-galera",
       "etcd-clients",
       "operator",
       "lists",
@@ -197,6 +201,31 @@ export const TRIALS = {
     tests: [`${SERVER_TESTS}gateway-fuzz.test.ts`, `${SERVER_TESTS}gateway-stalls.test.ts`],
     page: "gateway-at-scale",
     title: "The gateway at scale",
+  },
+  /** Databases of several nodes under eight processes, whose leader is killed, paused, cut off and switched over fifty times. */
+  "fleet-patroni": {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/fleet-patroni.test.ts`],
+    page: "fleet-patroni",
+    title: "Postgres under Patroni",
+  },
+  "fleet-sentinel": {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/fleet-sentinel.test.ts`],
+    page: "fleet-sentinel",
+    title: "Redis under Sentinel",
+  },
+  "fleet-cluster": {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/fleet-cluster.test.ts`],
+    page: "fleet-cluster",
+    title: "A Redis Cluster that fails over",
+  },
+  "fleet-galera": {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/fleet-galera.test.ts`],
+    page: "fleet-galera",
+    title: "A Galera cluster",
   },
   /** Five servers behind nginx, on Postgres and on Redis, each of which is stopped and started three times under load. */
   "fleet-servers": {

@@ -384,7 +384,11 @@ export const SESSION_SQL =
 /** Returns the variables that decide which faults a claim survives. */
 export const SETTINGS_SQL =
   "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format', 'innodb_doublewrite', " +
-  "'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'sync_binlog', 'version', 'wsrep_on')";
+  "'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'sync_binlog', 'version', 'wsrep_dirty_reads', 'wsrep_on', " +
+  "'wsrep_provider_options', 'wsrep_sync_wait')";
+
+/** Returns how many nodes a Galera cluster has, in the same form. */
+export const CLUSTER_SQL = "SHOW GLOBAL STATUS WHERE Variable_name = 'wsrep_cluster_size'";
 
 /** Returns 1 if the table has the column, else 0. */
 export function countColumnSql({ table, column }: Pick<ColumnAddition, "table" | "column">): string {

@@ -134,6 +134,7 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
     transactions: createTransactions({
       client,
       query: (text, signal) => statements.rows(text, signal),
+      change: (text, signal) => statements.change(text, signal),
       read,
       isMigrated: () => hasSteps,
       ready: () => ready(undefined),

@@ -117,7 +117,12 @@ type Ioredis = RedisOptions["client"] & Emitter & { duplicate(): Ioredis; discon
  * A firewall can drop a connection without informing either side. If a connection owes an answer and is silent for this
  * long, the client replaces it and sends the calls again. The timeout is the same as the default `storeTimeoutMs` of a guard.
  */
-const REDIS_CONNECTION = { socketTimeout: 5_000, keepAlive: 30_000 };
+const REDIS_CONNECTION = {
+  socketTimeout: 5_000,
+  keepAlive: 30_000,
+  // The host name may lead to another master by now.
+  reconnectOnError: ({ message }: Error) => message.includes("READONLY"),
+};
 
 async function openRedis(url: StoreUrl): Promise<Store> {
   const { connection, ...ours } = redisParameters(url);

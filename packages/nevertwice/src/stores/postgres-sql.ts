@@ -149,6 +149,9 @@ function settings(records: string): string {
   UNION ALL
   SELECT 'max_wal_megabytes', setting FROM pg_settings WHERE name = 'max_wal_size'
   UNION ALL
+  SELECT 'patroni', (count(*) = 3)::text FROM pg_settings
+  WHERE name IN ('cluster_name', 'track_commit_timestamp', 'wal_log_hints') AND source = 'command line'
+  UNION ALL
   SELECT 'relpersistence', relpersistence::text FROM pg_class WHERE oid = '${records.replaceAll("'", "''")}'::regclass
   UNION ALL
   SELECT 'standbys', CASE WHEN count(*) = count(sync_state) THEN count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) END::text

@@ -158,7 +158,8 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
       return hasSteps ? (request: KeepStepRequest) => steps.run(withDigest(request)) : undefined;
     },
 
-    read: async (id, { signal } = {}) => (await reads.run({ id: toDigest(id), signal })).record,
+    read: async (id, { signal } = {}) =>
+      (await readiness.rechecked(reads.run({ id: toDigest(id), signal }))).record,
     keepsHistory: true,
 
     ...createOperatorSteps({ client, runner, readiness }, statements),

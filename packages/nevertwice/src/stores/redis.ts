@@ -23,7 +23,7 @@ export { type RedisWindowOptions, redisWindow } from "./redis/window.ts";
 
 /** Options of `redisStore`. */
 export interface RedisStoreOptions {
-  /** `Redis` or `Cluster` of ioredis, or a connected client from `createClient` or `createCluster` of node-redis. */
+  /** `Redis` or `Cluster` of ioredis, or a connected client of node-redis (`createClient`, `createCluster`, `createSentinel`). */
   readonly client: RedisClient;
   /** A second connection, for pub/sub only. Without it, waiters poll. */
   readonly subscriber?: RedisClient | undefined;
@@ -33,7 +33,7 @@ export interface RedisStoreOptions {
    */
   readonly prefix?: string | undefined;
   /**
-   * How many replicas must have a claim or step before it counts (WAIT).
+   * How many replicas must have a claim or step before it counts (WAIT). Not with `createSentinel`.
    * @default 0
    */
   readonly replicas?: number | undefined;
@@ -69,7 +69,7 @@ export function redisStore(options: RedisStoreOptions): Store {
   });
   const { client, subscriber, prefix = DEFAULT_PREFIX, replicas = 0 } = options;
   const adapter = adaptClient("client", client);
-  checkConnections(options);
+  checkConnections(options, adapter);
   const timeoutMs = options.replicasTimeoutMs ?? REPLICAS_TIMEOUT_MS;
   const listeners = adapter.listen();
   const safety = createSafetyCheck(adapter, listeners);
@@ -114,10 +114,18 @@ function replicated(
   return { evaluate: evaluateReplicated(adapter, listeners, replication) };
 }
 
-function checkConnections({ client, subscriber }: RedisStoreOptions): void {
-  if (subscriber !== client) return;
-  throw new NevertwiceError(
-    "options-invalid",
-    "subscriber must be another connection than client, such as client.duplicate(): a connection that subscribes can run no other command.",
-  );
+function checkConnections(
+  { client, subscriber, replicas = 0 }: RedisStoreOptions,
+  { mayRepeat }: RedisAdapter,
+): void {
+  if (subscriber === client)
+    throw new NevertwiceError(
+      "options-invalid",
+      "subscriber must be another connection than client, such as client.duplicate(): a connection that subscribes can run no other command.",
+    );
+  if (replicas > 0 && mayRepeat)
+    throw new NevertwiceError(
+      "options-invalid",
+      "replicas cannot be used with createSentinel of node-redis, which repeats a step on another connection; use ioredis with sentinels.",
+    );
 }

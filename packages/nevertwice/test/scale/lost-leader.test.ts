@@ -2,12 +2,11 @@
  * Tests that what etcd acknowledged survives the loss of its leader, again and again, and shows what the same trial does to Redis
  * with asynchronous replication. Needs the build.
  */
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { expect, type TestContext, test } from "vitest";
 import { startEtcd } from "../services/etcd.ts";
+import { startMovingAddress } from "../services/moving-address.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startRedis } from "../services/redis.ts";
 import type { Server } from "../services/server.ts";
@@ -63,38 +62,6 @@ test("on etcd, whose leader is killed or cut off, no acknowledged outcome is los
   expect(trial.steps / trial.lastedS).toBeGreaterThanOrEqual(size.leastSteps / size.seconds);
 });
 
-/** Forwards connections to a port that can change, as the address of a failover service does. */
-async function startAddress({ onTestFinished }: TestContext, first: number) {
-  const sockets = new Set<Socket>();
-  let port = first;
-  const listener = createServer((client) => {
-    const server = connect(port, "127.0.0.1");
-    for (const [socket, other] of [
-      [client, server],
-      [server, client],
-    ] as const) {
-      sockets.add(socket);
-      socket.on("error", () => other.destroy()).on("close", () => other.destroy() && sockets.delete(socket));
-    }
-    client.pipe(server).pipe(client);
-  });
-  await once(listener.listen(0, "127.0.0.1"), "listening");
-  const cut = () => {
-    for (const socket of sockets) socket.destroy();
-  };
-  onTestFinished(() => {
-    cut();
-    listener.close();
-  });
-  return {
-    url: `redis://127.0.0.1:${(listener.address() as AddressInfo).port}`,
-    moveTo(next: number) {
-      port = next;
-      cut();
-    },
-  };
-}
-
 /** A master with a replica behind a proxy. After each failover the old master becomes the replica of the new one. */
 async function startReplicated(context: TestContext) {
   const servers = await Promise.all(
@@ -117,9 +84,9 @@ async function startReplicated(context: TestContext) {
   };
   let master = 0;
   await follow(1, 0);
-  const address = await startAddress(context, (servers[0] as Server).port);
+  const address = await startFor(context, () => startMovingAddress((servers[0] as Server).port));
   return {
-    url: address.url,
+    url: `redis://127.0.0.1:${address.port}`,
     /** The master loses its replica, and `aloneMs` later the replica is promoted. With `isKilled` the master dies then. */
     async failOver(aloneMs: number, isKilled: boolean): Promise<() => Promise<void>> {
       const [old, next] = [master, 1 - master];

@@ -30,6 +30,17 @@ const SIZES = {
     share: { processes: 3, lanes: 4, seconds: 4, everyMs: 2_000, faultMs: 1_200, leastSteps: 1 },
     full: { processes: 8, lanes: 24, seconds: 300, everyMs: 10_000, faultMs: 5_000, leastSteps: 100_000 },
   },
+  /** Databases of several nodes. In the share each has few faults; starting its nodes takes most of the time. */
+  fleet: {
+    share: {
+      ...{ processes: 2, lanes: 3, pauseMs: 20 },
+      ...{ patroniFaults: 1, sentinelFaults: 1, clusterFaults: 1, galeraFaults: 1 },
+    },
+    full: {
+      ...{ processes: 8, lanes: 6, pauseMs: 50 },
+      ...{ patroniFaults: 50, sentinelFaults: 50, clusterFaults: 50, galeraFaults: 50 },
+    },
+  },
   "clock-steps": {
     share: { keys: 20, workMs: 2_200 },
     full: { keys: 500, workMs: 6_000 },

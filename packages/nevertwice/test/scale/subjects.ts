@@ -104,8 +104,12 @@ export const SLOWER_SUBJECTS = [REDIS_CLUSTER, MYSQL, DYNAMODB] as const;
 export const EVERY_SUBJECT = [...SUBJECTS, ...SLOWER_SUBJECTS];
 
 /** Opens the store in this process, and creates its tables if they are missing. The store is closed when the test ends. */
-export async function openSubject(context: Scene, url: string): Promise<Store> {
-  const store = await open(url);
+export async function openSubject(
+  context: Scene,
+  url: string,
+  options?: { readonly migrate?: boolean },
+): Promise<Store> {
+  const store = await open(url, options);
   context.onTestFinished(() => store.close());
   return store;
 }

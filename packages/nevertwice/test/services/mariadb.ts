@@ -12,8 +12,21 @@ CREATE USER IF NOT EXISTS 'nevertwice'@'127.0.0.1' IDENTIFIED BY 'secret';
 GRANT ALL ON *.* TO 'nevertwice'@'127.0.0.1' WITH GRANT OPTION;
 `;
 
+interface MariadbOptions extends StartOptions {
+  readonly readyMs?: number;
+  /** Options of this start alone. */
+  moreOptions?(): readonly string[];
+}
+
 /** `settings` are those of my.cnf, under [mariadbd]: `{ "innodb-flush-log-at-trx-commit": 2 }`. */
-export async function startMariadb({ settings, clock, env, onDisk }: StartOptions = {}): Promise<Server> {
+export async function startMariadb({
+  settings,
+  clock,
+  env,
+  onDisk,
+  readyMs,
+  moreOptions = () => [],
+}: MariadbOptions = {}): Promise<Server> {
   const given = Object.entries({ ...SETTINGS, ...settings });
   const install = find("mariadb-install-db");
   const mariadbd = find("mariadbd");
@@ -23,6 +36,7 @@ export async function startMariadb({ settings, clock, env, onDisk }: StartOption
     clock,
     env,
     onDisk,
+    ...(readyMs !== undefined && { readyMs }),
     ready: /ready for connections/,
     url: ({ port }) => `mysql://nevertwice:secret@127.0.0.1:${port}/nevertwice`,
     command: ({ folder, port }) => [
@@ -37,6 +51,7 @@ export async function startMariadb({ settings, clock, env, onDisk }: StartOption
       "--bind-address=127.0.0.1",
       "--skip-name-resolve",
       ...given.map(([name, value]) => `--${name}=${value}`),
+      ...moreOptions(),
     ],
     async prepare({ folder }, run) {
       await writeShared(join(folder, "accounts.sql"), ACCOUNTS);

@@ -32,6 +32,10 @@ const PACKAGES = {
   etcd: "etcd-server",
   prometheus: "prometheus",
   promtool: "prometheus",
+  rsync: "rsync lsof galera-4",
+  patroni: "patroni python3-etcd",
+  unshare: "util-linux",
+  setpriv: "util-linux",
 } as const;
 
 export type Program = keyof typeof PACKAGES;

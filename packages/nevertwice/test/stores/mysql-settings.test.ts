@@ -84,6 +84,24 @@ test("each setting that loses commits is named, with what to set", () => {
   });
 });
 
+test("on Galera, names what makes a loss rarer, and refuses a node that would go on alone", () => {
+  const galera = (more: Readonly<Record<string, string>>) =>
+    judgeDurability(
+      { ...SAFE, wsrep_on: "ON", wsrep_cluster_size: "3", wsrep_sync_wait: "7", ...more },
+      INNODB,
+    );
+  expect(galera({}).refused).toBeUndefined();
+  expect(galera({}).survives.failover.raise).toBeUndefined();
+  expect(galera({}).notes).toContainEqual(expect.stringContaining("send every call to one node"));
+  expect(galera({ wsrep_cluster_size: "2" }).survives.failover.raise).toContain("three nodes or more");
+  expect(galera({ wsrep_sync_wait: "0" }).survives.failover.raise).toContain("wsrep_sync_wait = 7");
+  const provider = (options: string) => galera({ wsrep_provider_options: `a = 1; ${options}; b = no` });
+  expect(provider("pc.ignore_quorum = false; pc.ignore_sb = false").refused).toBeUndefined();
+  expect(provider("pc.ignore_quorum = true").refused).toContain("pc.ignore_quorum = true");
+  expect(provider("pc.ignore_sb = 1").refused).toContain("pc.ignore_sb = 1");
+  expect(galera({ wsrep_dirty_reads: "ON" }).refused).toContain("wsrep_dirty_reads");
+});
+
 test("reports that Galera loses commits, and that statement replication computes other deadlines", () => {
   expect(judgeDurability({ ...SAFE, wsrep_on: "ON" }, INNODB).survives.failover).toMatchObject({
     survives: "no",

@@ -4,9 +4,11 @@ import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";
 import { migrationSql, postgresStore } from "../../src/stores/postgres.ts";
+import { startMovingAddress } from "../services/moving-address.ts";
 import { startPostgres } from "../services/postgres.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
 import { claimOf, createDatabase, poolOf, query, setFor, until } from "./postgres/database.ts";
+import { startStandby } from "./postgres/standby.ts";
 
 async function migrated(context: TestContext): Promise<string> {
   const url = await createDatabase(sharedUrl(context, "postgres"));
@@ -101,7 +103,29 @@ test("a primary that becomes read-only while connections are open refuses every 
     () => store.complete({ id, token, outcome: "done", retentionMs: 1_000 }),
     () => store.purge(5),
   ];
-  for (const step of steps) await expect(step()).rejects.toMatchObject({ code: "store-unsafe" });
+  for (const step of steps) await expect(step()).rejects.toMatchObject({ code: "unavailable" });
+});
+
+test("a pool whose address led to a replica for a moment reaches the primary again", {
+  timeout: 120_000,
+}, async (context) => {
+  const primary = await startFor(context, () => startPostgres({ settings: { fsync: "off" } }));
+  await query(primary.url, migrationSql());
+  const standby = await startFor(context, () => startStandby(primary));
+  const address = await startFor(context, () => startMovingAddress(primary.port));
+  const url = Object.assign(new URL(primary.url), { port: String(address.port) }).href;
+  const pool = pooled(url, { max: 2 });
+  const store = postgresStore({ client: pool });
+  await store.claim(claimOf());
+  address.moveTo(standby.port);
+  await until(async () => {
+    const refusal = await store.claim(claimOf()).catch((error) => error);
+    expect(refusal).toMatchObject({ code: "unavailable" });
+    return /replica/.test(refusal.message);
+  });
+  // The connections to the replica stay open, and the pool would use them for ever.
+  address.moveTo(primary.port, { keepsOpen: true });
+  expect(await store.claim(claimOf())).toMatchObject({ status: "new" });
 });
 
 describe("a commit that waits for its synchronous standby", () => {

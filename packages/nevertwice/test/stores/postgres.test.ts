@@ -318,7 +318,7 @@ describe("servers and tables that the store refuses", () => {
     });
   });
 
-  test("a read-only database is unsafe, at the start and later", async (context) => {
+  test("a read-only database is unsafe at the start, and unavailable later", async (context) => {
     const url = await migrated(context, { default_transaction_read_only: "on" });
     const store = postgresStore({ client: pooled(url) });
     const refused = { code: "store-unsafe", message: expect.stringContaining("read-only") };
@@ -330,7 +330,7 @@ describe("servers and tables that the store refuses", () => {
     await later.claim(claimOf());
     await setFor(other, { default_transaction_read_only: "on" });
     await expect.poll(() => client.totalCount).toBe(0);
-    await expect(later.claim(claimOf())).rejects.toMatchObject(refused);
+    await expect(later.claim(claimOf())).rejects.toMatchObject({ ...refused, code: "unavailable" });
   });
 
   test("a role without permissions is unsafe", async (context) => {
@@ -359,7 +359,7 @@ describe("servers and tables that the store refuses", () => {
     });
   });
 
-  test("a replica is unsafe for every step, even if it was a primary before", async (context) => {
+  test("a replica is unsafe for every step, and unavailable if the store was on a primary before", async (context) => {
     const primary = await startFor(context, () => startPostgres());
     await query(primary.url, migrationSql());
     const standby = await startFor(context, () => startStandby(primary));
@@ -379,10 +379,11 @@ describe("servers and tables that the store refuses", () => {
     const claim = claimOf();
     expect(await store.claim(claim)).toMatchObject({ status: "new" });
     client = pooled(standby.url);
-    await expect(store.claim(claim)).rejects.toMatchObject(refused);
-    await expect(store.complete(completionOf(claim))).rejects.toMatchObject(refused);
-    await expect(store.read(claim.id)).rejects.toMatchObject(refused);
-    await expect(store.list?.({ namespace: "nobody's", limit: 1 })).rejects.toMatchObject(refused);
+    const demoted = { ...refused, code: "unavailable" };
+    await expect(store.claim(claim)).rejects.toMatchObject(demoted);
+    await expect(store.complete(completionOf(claim))).rejects.toMatchObject(demoted);
+    await expect(store.read(claim.id)).rejects.toMatchObject(demoted);
+    await expect(store.list?.({ namespace: "nobody's", limit: 1 })).rejects.toMatchObject(demoted);
   });
 
   test("prepared statements behind PgBouncer are unsafe, and the error names the option to set", async (context) => {

@@ -95,7 +95,7 @@ test("a master that became a replica is refused, even by a step that writes noth
   await store.claim(claim);
   await ioredis(server.url).replicaof("127.0.0.1", other.port);
   clock.pass(EVERY_MS);
-  const replica = { code: "store-unsafe", message: expect.stringContaining("read-only replica") };
+  const replica = { code: "unavailable", message: expect.stringContaining("read-only replica") };
   await expect(store.claim({ ...claim, token: "t2" })).rejects.toMatchObject(replica);
 });
 

@@ -1,4 +1,5 @@
 /** Tests what a server can be: full, a replica, closed to us, behind its replicas, or on a clock that jumps. */
+import { createSentinel } from "redis";
 import { expect, test, vi } from "vitest";
 import { redisStore } from "../../src/stores/redis.ts";
 import { startProxy } from "../services/proxy.ts";
@@ -35,16 +36,17 @@ test("a replica is refused for claims and for reads", async (context) => {
   await expect(redisStore({ client: ioredis(replica.url) }).claim(claimOf("t2"))).rejects.toMatchObject(
     refused,
   );
-  // A server that was a master at first use, and was then demoted.
-  await expect(aside.claim(claimOf("t2"))).rejects.toMatchObject(refused);
+  // A server that was a master at first use, and was then demoted, as in a failover: the next connection may find the master.
+  const demoted = { ...refused, code: "unavailable" };
+  await expect(aside.claim(claimOf("t2"))).rejects.toMatchObject(demoted);
   const never = claimOf("t3");
   for (const { id, token, leaseMs } of [claim, never]) {
-    await expect(aside.read(id)).rejects.toMatchObject(refused);
+    await expect(aside.read(id)).rejects.toMatchObject(demoted);
     const completed = aside.complete({ id, token, outcome: "done", retentionMs: 1_000 });
-    await expect(completed).rejects.toMatchObject(refused);
-    await expect(aside.renew({ id, token, leaseMs })).rejects.toMatchObject(refused);
-    await expect(aside.abandon({ id, token, as: "released" })).rejects.toMatchObject(refused);
-    await expect(aside.forget?.({ id, fence: 1 })).rejects.toMatchObject(refused);
+    await expect(completed).rejects.toMatchObject(demoted);
+    await expect(aside.renew({ id, token, leaseMs })).rejects.toMatchObject(demoted);
+    await expect(aside.abandon({ id, token, as: "released" })).rejects.toMatchObject(demoted);
+    await expect(aside.forget?.({ id, fence: 1 })).rejects.toMatchObject(demoted);
   }
 });
 
@@ -194,4 +196,10 @@ test("a Redis with an append-only file still has its acknowledged claims after i
   for (const claim of claims)
     expect(await store.claim({ ...claim, token: "other" })).toMatchObject({ status: "pending" });
   expect(await store.complete({ ...claimOf("t0"), ...claims[0], outcome: "done" })).toBe(true);
+});
+
+test("replicas are refused with createSentinel of node-redis, whose repeated step WAIT would not count", () => {
+  const client = createSentinel({ name: "shop", sentinelRootNodes: [{ host: "127.0.0.1", port: 1 }] });
+  expect(() => redisStore({ client })).not.toThrow();
+  expect(() => redisStore({ client, replicas: 1 })).toThrow(/options-invalid: replicas .*createSentinel/);
 });

@@ -5,7 +5,7 @@
 
 import { type Finding, restoreNote, type StoreSettings } from "../../core/durability.ts";
 import { NevertwiceError } from "../../core/errors.ts";
-import { enginesSql, SESSION_SQL, SETTINGS_SQL } from "../mysql-sql.ts";
+import { CLUSTER_SQL, enginesSql, SESSION_SQL, SETTINGS_SQL } from "../mysql-sql.ts";
 import { type MysqlClient, type MysqlRow, queryRows } from "./client.ts";
 import { readText } from "./values.ts";
 
@@ -66,7 +66,8 @@ export async function readDurability(
   tables: readonly string[],
   refuse: (variables: ServerVariables) => string | undefined = () => undefined,
 ): Promise<StoreSettings> {
-  const variables = toVariables(await queryRows(client, SETTINGS_SQL));
+  const settled = toVariables(await queryRows(client, SETTINGS_SQL));
+  const variables = { ...settled, ...toVariables(await queryRows(client, CLUSTER_SQL)) };
   const rows = await queryRows(client, enginesSql(tables));
   const engines = new Map(rows.map((row) => [readText(row, "name"), readText(row, "engine")]));
   const settings = judgeDurability(
@@ -94,17 +95,43 @@ export function judgeDurability(variables: ServerVariables, tables: readonly Tab
       "store-crash": storeCrashFinding(flush),
       "power-loss": powerLossFinding(variables, flush),
       failover: isGalera
-        ? { survives: "no", because: "Galera (wsrep_on) is known to lose commits that it acknowledged" }
+        ? galeraFinding(variables)
         : { survives: "no", because: "replicas receive commits later, and may not have the last ones" },
     },
     ...(refused !== undefined && { refused }),
     notes: [
       ...NOTES,
+      ...(isGalera ? [ONE_WRITER] : []),
       ...(isLoggedByStatement(variables)
         ? ["binlog_format = STATEMENT: replicas compute different deadlines; set it to ROW or MIXED"]
         : []),
     ],
   };
+}
+
+const ONE_WRITER =
+  "Galera: send every call to one node, and to another one only when that is gone. Each node judges leases by its own clock, " +
+  "so after the change a lease may end earlier by the difference";
+
+function galeraFinding(variables: ServerVariables): Finding {
+  const raise = [
+    ...(Number(variables.wsrep_cluster_size) < 3 ? ["three nodes or more, so that a majority is left"] : []),
+    // Its lowest bit is for reads: without it, a node may answer before it has applied what another one acknowledged.
+    ...(Number(variables.wsrep_sync_wait) & 1 ? [] : ["wsrep_sync_wait = 7"]),
+  ].join(", ");
+  return {
+    survives: "no",
+    because: "Galera (wsrep_on) is known to lose commits that it acknowledged",
+    ...(raise !== "" && { raise: `${raise} make it rarer; Postgres or etcd prevent it` }),
+  };
+}
+
+/** With these, a node that is cut off from the others answers as if it were the whole cluster. */
+function splitProblem({ wsrep_on, wsrep_dirty_reads, wsrep_provider_options = "" }: ServerVariables) {
+  if (!isOn(wsrep_on)) return undefined;
+  const ignored = /pc\.ignore_(?:sb|quorum) = (?:true|yes|on|1)\b/i.exec(wsrep_provider_options)?.[0];
+  const unsafe = isOn(wsrep_dirty_reads) ? "wsrep_dirty_reads = ON" : ignored;
+  return unsafe && `${unsafe}: a node that is cut off from the others goes on alone. Switch it off.`;
 }
 
 export function isLoggedByStatement({ log_bin, binlog_format }: ServerVariables): boolean {
@@ -117,6 +144,8 @@ function serverTitle({ version = "" }: ServerVariables): string {
 
 function serverProblem(variables: ServerVariables, tables: readonly TableEngine[]): string | undefined {
   if (isOn(variables.read_only)) return "the server is read-only: hand in a pool of the primary.";
+  const split = splitProblem(variables);
+  if (split) return split;
   for (const { name, engine } of tables) {
     if (engine === undefined) return "the tables do not exist: run migrate() once.";
     if (engine.toLowerCase() !== "innodb")

@@ -51,7 +51,7 @@ const RULES: readonly DriverErrorRule[] = [
   { codes: [1021, 1037, 1038, 1041, 1114], code: "store-full", says: FULL },
   // Shutting down, too many connections, killed, timed out, or a node of a cluster that is not ready.
   {
-    codes: [1040, 1047, 1053, 1129, 1203, 1226, 1317, 1927, 1969, 3024, 4031],
+    codes: [1040, 1047, 1053, 1129, 1180, 1203, 1226, 1317, 1927, 1969, 3024, 4031],
     code: "unavailable",
     says: UNREACHABLE,
   },
@@ -118,9 +118,12 @@ export function isDuplicateRow(error: unknown): boolean {
   return errno === DUPLICATE || (cause !== undefined && isDuplicateRow(cause));
 }
 
-/** The index exists already: an earlier migration crashed after creating it. */
-export function isDuplicateIndex(error: unknown): boolean {
-  return Number((error as MysqlError | null)?.errno) === 1061;
+/**
+ * The column or index exists already: an earlier migration crashed after creating it, or runs on another node of a Galera
+ * cluster, where GET_LOCK is local to a node.
+ */
+export function isDuplicateChange(error: unknown): boolean {
+  return [1060, 1061].includes(Number((error as MysqlError | null)?.errno));
 }
 
 export function readOnlyError(): NevertwiceError {

@@ -9,7 +9,7 @@ import {
   UNLOCK_SQL,
 } from "../mysql-sql.ts";
 import { change, type MysqlClient, type MysqlConnection, type MysqlRow, queryRows } from "./client.ts";
-import { isDuplicateIndex, missingTablesError, toStoreError } from "./errors.ts";
+import { isDuplicateChange, missingTablesError, toStoreError } from "./errors.ts";
 import { readNumber } from "./values.ts";
 
 /** A set of tables with one version. */
@@ -76,17 +76,18 @@ async function migrateAlone(connection: MysqlConnection, tables: MysqlTables): P
   }
   for (const addition of tables.ADDITIONS ?? []) {
     const [row] = await queryRows(connection, countColumnSql(addition));
-    if (row !== undefined && readNumber(row, "columns_found") === 0) await change(connection, addition.sql);
+    if (row !== undefined && readNumber(row, "columns_found") === 0)
+      await changeOnce(connection, addition.sql);
   }
   for (const sql of tables.INDEXES ?? []) await changeOnce(connection, sql);
 }
 
-/** Does nothing if the statement creates an index that exists. */
+/** Does nothing if the statement creates a column or an index that exists. */
 async function changeOnce(connection: MysqlConnection, sql: string): Promise<void> {
   try {
     await change(connection, sql);
   } catch (error) {
-    if (!isDuplicateIndex(error)) throw error;
+    if (!isDuplicateChange(error)) throw error;
   }
 }
 

@@ -70,6 +70,14 @@ export function isMarkedSql(id: string, mark: string): string {
   return `SELECT 'yes' AS answer FROM nevertwice_records WHERE id = ${short(id)} AND mark = ${short(mark)}`;
 }
 
+/** Writes to the pending record without a change of meaning: the end of its lease moves by a microsecond. */
+export function touchPendingSql(owner: RecordOwner): string {
+  return (
+    "UPDATE nevertwice_records SET lease_ends_at = lease_ends_at + 1 " +
+    `WHERE ${isOwner(owner)} AND state = 'pending'`
+  );
+}
+
 /** Fails immediately if another transaction has locked the record. */
 export function isFreeSql(id: string): string {
   return `SELECT id FROM nevertwice_records WHERE id = ${short(id)} FOR UPDATE NOWAIT`;

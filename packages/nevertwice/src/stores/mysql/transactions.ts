@@ -16,6 +16,8 @@ export interface MysqlTransactionsOptions {
   readonly client: unknown;
   /** Runs a statement on the store's own client. */
   query(text: string, signal: AbortSignal): Promise<unknown>;
+  /** The same for a statement that writes. Answers how many rows it changed. */
+  change(text: string, signal: AbortSignal): Promise<{ readonly affectedRows: number }>;
   read(id: string, signal: AbortSignal): Promise<RecordSnapshot>;
   /** Whether the tables can keep steps; `ready` looks first if that is not known yet. */
   isMigrated(): boolean;
@@ -28,6 +30,7 @@ const LOOK_MS = 50;
 export function createTransactions({
   client,
   query,
+  change,
   read,
   isMigrated,
   ready,
@@ -76,17 +79,19 @@ export function createTransactions({
       for (;;) {
         try {
           await query(sql.isFreeSql(id), signal);
-          break;
+          const { record, now } = await read(id, signal);
+          if (record === undefined || record.token !== token || isExpired(record, now)) return "lost";
+          if (record.state !== "pending")
+            return step === undefined && record.state === "completed" ? "completed" : "lost";
+          if (step !== undefined && hasStep(record, step)) return "completed";
+          // On a Galera cluster the lock may be on another node, where COMMIT can still come. This write makes it fail.
+          const { affectedRows } = await change(sql.touchPendingSql({ id, token }), signal);
+          if (affectedRows > 0) return "pending";
         } catch (error) {
-          if (!LOCKED.includes(errnoOf(error)) || signal.aborted) return "locked";
+          if (!CONFLICTS_OF_SETTLE.includes(errnoOf(error)) || signal.aborted) return "locked";
           await sleep(LOOK_MS);
         }
       }
-      const { record, now } = await read(id, signal);
-      if (record === undefined || record.token !== token || isExpired(record, now)) return "lost";
-      if (step === undefined) return record.state === "released" ? "lost" : record.state;
-      if (record.state !== "pending") return "lost";
-      return hasStep(record, step) ? "completed" : "pending";
     },
 
     requireOpen: (run) => requireOpen(run, "use guard.transaction"),
@@ -157,6 +162,8 @@ const NO_SAVEPOINT = 1305;
 const NO_TABLE = 1146;
 /** A lock that was not free: MariaDB, and MySQL with NOWAIT. */
 const LOCKED: readonly (number | undefined)[] = [1205, 3572];
+/** The same, and a deadlock, by which Galera ends what another node has overtaken. */
+const CONFLICTS_OF_SETTLE: readonly (number | undefined)[] = [...LOCKED, 1213];
 const CONFLICTS: readonly (number | undefined)[] = [1205, 1213];
 /** The server was shutting down, ended the connection, or failed during COMMIT itself. */
 const AMBIGUOUS: readonly (number | undefined)[] = [1053, 1152, 1180, 1184, 1317, 1927, 3169];

@@ -86,6 +86,8 @@ export type RunStatement = (
 export interface PostgresDriver {
   readonly run: RunStatement;
   transact<T>(work: (run: RunStatement) => Promise<T>, limits?: TransactionLimits): Promise<T>;
+  /** Closes each connection of now before its next use: it leads to a server that is not the primary. postgres.js cannot. */
+  forsake?(): void;
   /** A cancel ends whatever the connection does at that moment, including a commit that waits for a standby. */
   readonly cancelsBlindly: boolean;
 }

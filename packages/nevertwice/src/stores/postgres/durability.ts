@@ -21,6 +21,8 @@ export interface PostgresSettings {
   readonly walCompression: string | undefined;
   /** How much log may be written between two checkpoints; undefined if it was not asked for. */
   readonly maxWalMegabytes: number | undefined;
+  /** Its command line has what Patroni passes to every server that it starts; undefined if it was not asked for. */
+  readonly isPatroni?: boolean | undefined;
   /** What keeps the server from cleaning up purged records, each as a clause. */
   readonly oldTransactions: readonly string[];
 }
@@ -41,6 +43,7 @@ export function toPostgresSettings(rows: readonly PostgresRow[]): PostgresSettin
     synchronousStandbys: typeof standbys === "string" ? Number(standbys) : undefined,
     walCompression: values.get("wal_compression") ?? undefined,
     maxWalMegabytes: typeof maxWal === "string" ? Number(maxWal) : undefined,
+    isPatroni: values.get("patroni") === "true",
     oldTransactions: rows.flatMap(([name, value]) =>
       name === "old transaction" && typeof value === "string" ? [value] : [],
     ),
@@ -65,6 +68,7 @@ export function judgeDurability(settings: PostgresSettings, table = "nevertwice_
     notes: [
       "synchronous_commit is the value of the session that was queried; a role or a database may have a different one",
       restoreNote("the server's clock"),
+      ...(settings.isPatroni ? [PATRONI] : []),
       ...logNotes(settings),
       ...settings.oldTransactions.map(
         (old) =>
@@ -134,6 +138,13 @@ function powerLossFinding({ fsync, fullPageWrites, synchronousCommit }: Postgres
   };
 }
 
+const PATRONI =
+  "Patroni runs this server. With synchronous_mode it promotes only a standby that was synchronous. No SQL shows whether " +
+  "synchronous_mode_strict is on: without it, commits wait for no standby while none is connected, and only the disk of this server has them. " +
+  "Choose leaseMs at least twice as long as its ttl and loop_wait together";
+
+const RAISE_PATRONI = "patronictl edit-config -s synchronous_mode=true -s synchronous_mode_strict=true";
+
 const RAISE_FAILOVER =
   "synchronous_standby_names = 'ANY 1 (…)' with synchronous_commit = on, and a failover that promotes only a standby that was synchronous";
 
@@ -143,7 +154,7 @@ function failoverFinding(settings: PostgresSettings): Finding {
     return {
       survives: "no",
       because: "synchronous_standby_names is empty: a standby may be behind when it is promoted",
-      raise: RAISE_FAILOVER,
+      raise: settings.isPatroni ? RAISE_PATRONI : RAISE_FAILOVER,
     };
   }
   if (synchronousCommit !== "on" && synchronousCommit !== "remote_apply") {

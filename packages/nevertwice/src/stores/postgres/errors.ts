@@ -2,6 +2,7 @@
  * What the errors of `pg`, postgres.js and the server mean to the caller. An error that is neither the server's nor the
  * connection's is returned unchanged.
  */
+import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import {
   type DriverErrorMeaning,
   type DriverErrorTable,
@@ -22,6 +23,7 @@ const CONNECTION_MESSAGES =
   /connection terminated|connection timeout|timeout exceeded when trying to connect|timeout expired|read timeout|not queryable|after calling end|server closed the connection|query_wait_timeout/i;
 
 const LOCK_TIMEOUT = "55P03";
+const READ_ONLY = "25006";
 const UNREACHABLE: DriverErrorMeaning = { code: "unavailable", says: "it cannot be reached" };
 const ENDED: DriverErrorMeaning = { code: "unavailable", says: "it ended the connection" };
 const REFUSED: DriverErrorMeaning = {
@@ -56,10 +58,11 @@ const TABLE: DriverErrorTable = {
       code: "store-unsafe",
       says: "this connection does not have a statement that was prepared: a pooler such as PgBouncer shares the server's connections; set prepare: false",
     },
+    // The server answered, so the store had checked it: it was the primary until now.
     {
-      codes: ["25006"],
-      code: "store-unsafe",
-      says: "it is read-only, as a replica is; connect to the primary",
+      codes: [READ_ONLY],
+      code: "unavailable",
+      says: "it is read-only, as a replica or a demoted primary is",
     },
     { codes: ["3D000"], code: "store-unsafe", says: "there is no such database" },
     { codes: ["53100", "53200"], code: "store-full", says: "its disk or memory is full" },
@@ -114,6 +117,21 @@ export function toStepError(error: unknown): unknown {
 /** A deadlock, a serialization failure or a lock timeout: the same call may succeed when it is repeated. */
 export function isCollision(error: unknown): boolean {
   return isRepeatable(error, TABLE);
+}
+
+/** The server is not the primary, or no longer: another connection may lead to the primary. Takes any of our errors too. */
+export function isNotPrimary(error: unknown): boolean {
+  return errorState(error) === READ_ONLY;
+}
+
+/** The next connection may lead to another server, or the server may have been set right by then. */
+export function isReasonToRecheck(error: unknown): boolean {
+  return isNevertwiceError(error, "store-unsafe") || isNotPrimary(error);
+}
+
+/** `unavailable` if the server was the primary before: then a failover is going on, and the calls may be repeated. */
+export function notPrimaryError(says: string, code: "unavailable" | "store-unsafe"): NevertwiceError {
+  return new NevertwiceError(code, `Postgres: ${says}.`, { cause: { code: READ_ONLY } });
 }
 
 /** The statement waited for a lock for longer than its limit, and changed nothing. */

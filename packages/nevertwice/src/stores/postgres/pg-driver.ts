@@ -87,6 +87,7 @@ export function createPgDriver(pool: PgPool, isPrepared: boolean): PostgresDrive
 
   return {
     cancelsBlindly: false,
+    forsake: health.suspectAll,
     async run(statement, parameters, isCancelled) {
       const client = await connect(isCancelled);
       try {
@@ -163,6 +164,8 @@ interface ConnectionHealth {
   isSuspect(client: PgPoolClient): boolean;
   /** A statement on this connection was cancelled, whether or not it was answered. */
   hasCancelled(client: PgPoolClient): boolean;
+  /** Every connection that has not answered after now may be dead. */
+  suspectAll(): void;
 }
 
 /** All stores on one pool share their knowledge about its connections. */
@@ -203,6 +206,9 @@ function createConnectionHealth(): ConnectionHealth {
       return false;
     },
     hasCancelled: (client) => cancelled.has(client),
+    suspectAll() {
+      lostSince = performance.now();
+    },
   };
 }
 

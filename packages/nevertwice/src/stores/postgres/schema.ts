@@ -1,7 +1,7 @@
 /** Creates and migrates the tables, and checks before the first step that the server and its tables can be used. */
 import { hash } from "node:crypto";
 import { utf8Bytes } from "../../core/bytes.ts";
-import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { NevertwiceError } from "../../core/errors.ts";
 import {
   cancelledAfter,
   type PostgresRow,
@@ -9,7 +9,7 @@ import {
   type RunStatement,
   type Statement,
 } from "./client.ts";
-import { isConnectionOver, toStepError } from "./errors.ts";
+import { isConnectionOver, isNotPrimary, isReasonToRecheck, notPrimaryError, toStepError } from "./errors.ts";
 import { HELD_INDEX } from "./held-sql.ts";
 import { type AddedIndex, LIST_INDEXES, REPLACED_INDEXES } from "./lists-sql.ts";
 
@@ -246,15 +246,30 @@ export function createReadiness(
 ): Readiness {
   let ready: ReadyServer | undefined;
   let checking: Promise<ReadyServer> | undefined;
+  let wasReady = false;
   let reconnects = 0;
   let recheckAt = 0;
 
   async function checkServer(): Promise<ReadyServer> {
     const [row] = await runner.run(check, [], cancelledAfter(CHECK_MS)).catch(throwStepError);
+    requirePrimary(row ?? []);
     const found = toReadyServer(row ?? [], runner, needed);
     ready = { ...found, run: (...call) => rechecked(found.run(...call)) };
+    wasReady = true;
     recheckAt = performance.now() + RECHECK_MS;
     return ready;
+  }
+
+  /** Before the first success it is the wrong address, later a failover. */
+  function requirePrimary([, , , isReplica, isReadOnly]: PostgresRow): void {
+    const problem =
+      isReplica === "true"
+        ? "it is a replica; connect to the primary"
+        : isReadOnly === "on" &&
+          "its transactions are read-only; connect to the primary, or set default_transaction_read_only off";
+    if (!problem) return;
+    runner.forsake?.();
+    throw notPrimaryError(problem, wasReady ? "unavailable" : "store-unsafe");
   }
 
   function recheckServer(): void {
@@ -267,7 +282,7 @@ export function createReadiness(
   /** Ignores a server that cannot be reached: the next call reports that. */
   function recheckInBackground(): void {
     recheckAt = performance.now() + RECHECK_MS;
-    checkServer().catch((error) => isNevertwiceError(error, "store-unsafe") && recheckServer());
+    checkServer().catch((error) => isReasonToRecheck(error) && recheckServer());
   }
 
   /** A pool without connections has reported none as lost, and its next one may lead to another server. */
@@ -279,8 +294,8 @@ export function createReadiness(
     try {
       return await answer.catch(throwStepError);
     } catch (error) {
-      if (isNevertwiceError(error, "store-unsafe") || isConnectionOver((error as Error).cause))
-        recheckServer();
+      if (isNotPrimary(error)) runner.forsake?.();
+      if (isReasonToRecheck(error) || isConnectionOver((error as Error).cause)) recheckServer();
       throw error;
     }
   }
@@ -319,12 +334,7 @@ function throwStepError(error: unknown): never {
 }
 
 function toReadyServer(row: PostgresRow, runner: PostgresRunner, needed: number): ReadyServer {
-  const [version, schema, isolation, isReplica, isReadOnly, encoding, hasStandbys, hasSteps] = row;
-  if (isReplica === "true") throw unsafe("it is a replica; connect to the primary");
-  if (isReadOnly === "on")
-    throw unsafe(
-      "its transactions are read-only; connect to the primary, or set default_transaction_read_only off",
-    );
+  const [version, schema, isolation, , , encoding, hasStandbys, hasSteps] = row;
   if (encoding !== "UTF8")
     throw unsafe(`the database's encoding is ${encoding}, which cannot store every text; it must be UTF8`);
   const found = Number(version ?? 0);

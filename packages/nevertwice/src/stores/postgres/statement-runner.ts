@@ -26,10 +26,12 @@ import type { StepAnswers, StepFormat } from "./steps.ts";
 
 /** `isPrepared`: give the statements names, so that a connection plans each of them once. */
 export function createRunner(client: PostgresClient, isPrepared: boolean): PostgresRunner {
-  const { run, transact, cancelsBlindly } = isPgPool(client)
+  const driver = isPgPool(client)
     ? createPgDriver(client, isPrepared)
     : createPostgresJsDriver(client, isPrepared);
+  const { run, transact, cancelsBlindly } = driver;
   return {
+    forsake: () => driver.forsake?.(),
     run: (statement, parameters, isCancelled) => translateErrors(run(statement, parameters, isCancelled)),
     runReadCommitted: (statement, parameters, isCancelled) =>
       translateErrors(transact((runInside) => runInside(statement, parameters), { isCancelled })),

@@ -2,7 +2,7 @@
 
 import { checkedParts } from "../../core/checked-record.ts";
 import { damagedRecord } from "../../core/damaged-record.ts";
-import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { isNevertwiceError, type NevertwiceError } from "../../core/errors.ts";
 import { historyIn } from "../../core/kept-history.ts";
 import { stepLine, stepsIn } from "../../core/kept-steps.ts";
 import { partsText } from "../../core/parts.ts";
@@ -28,6 +28,7 @@ import {
   textArray,
   toPending,
 } from "./client.ts";
+import { notPrimaryError } from "./errors.ts";
 import { awaitedIds, type QuickFormat, quickClaims, quickCompletions } from "./quick-steps.ts";
 
 /** In the order of the calls. An error concerns its call only. Undefined: the call was not carried out; repeat it. */
@@ -194,13 +195,13 @@ function damagedIn(
   return damagedRecord(call?.id ?? "", column ?? "row");
 }
 
-/** Throws `store-unsafe` if the first column says that the server is not the primary, which may lack the last claims. */
+/**
+ * Throws `unavailable` if the first column says that the server is no longer the primary, as it was when the store checked it:
+ * it may lack the last claims.
+ */
 export function requirePrimary(rows: readonly PostgresRow[]): readonly PostgresRow[] {
   if (rows[0]?.[0] !== "true") return rows;
-  throw new NevertwiceError(
-    "store-unsafe",
-    "Postgres: it is a replica, or read-only; connect to the primary.",
-  );
+  throw notPrimaryError("it is read-only, as a replica or a demoted primary is", "unavailable");
 }
 
 /** A row contains an id only if there is a record. */

@@ -70,8 +70,14 @@ export interface NodeRedisCluster
   sendCommand(key: string | undefined, isReadonly: boolean, args: string[]): Promise<unknown>;
 }
 
+/** A client from `createSentinel` of node-redis 5 and later. */
+export interface NodeRedisSentinel extends NodeRedisEvents {
+  getMasterNode(): unknown;
+  sendCommand(isReadonly: boolean, args: string[]): Promise<unknown>;
+}
+
 /** A client or cluster of ioredis or of node-redis. */
-export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster;
+export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster | NodeRedisSentinel;
 
 /** One server, for commands about the server itself. */
 export interface RedisNode {
@@ -83,6 +89,8 @@ export interface RedisNode {
 
 export interface RedisAdapter {
   readonly isCluster: boolean;
+  /** The client is that of node-redis for Sentinel. */
+  readonly mayRepeat?: boolean;
   /** Undefined if the client is not that of a cluster. */
   readonly nodes?: ClusterNodes | undefined;
   /** The prefix of a key when it is handed to `evaluate`, and the prefix that it then has in Redis. */
@@ -110,7 +118,7 @@ export function adaptClient(name: string, client: unknown): RedisAdapter {
   if (adapter !== undefined) return adapter;
   throw new NevertwiceError(
     "options-invalid",
-    `${name} must be a Redis or Cluster of ioredis, or a client from createClient or createCluster of node-redis (not a pool or a sentinel client; for Sentinel use ioredis).`,
+    `${name} must be a Redis or Cluster of ioredis, or a client from createClient or createCluster of node-redis (or createSentinel; not a pool).`,
   );
 }
 
@@ -120,6 +128,8 @@ function recognise(client: Partial<Record<string, unknown>> | null | undefined):
     return adaptIoredis(client as unknown as IoredisClient);
   if (has("sendCommand", "nodeClient", "subscribe"))
     return adaptNodeRedisCluster(client as unknown as NodeRedisCluster);
+  if (has("sendCommand", "getMasterNode", "subscribe"))
+    return adaptNodeRedisSentinel(client as unknown as NodeRedisSentinel);
   if (has("sendCommand", "createPool", "subscribe"))
     return adaptNodeRedis(client as unknown as NodeRedisClient);
   return undefined;
@@ -226,6 +236,23 @@ function adaptNodeRedis(given: NodeRedisClient): RedisAdapter {
     readTexts: (keys) => client.sendCommand(["MGET", ...keys]),
     masters: async () => [{ name: "", send: (...args) => client.sendCommand(args) }],
     listen: () => listenToClient(given as RedisEmitter, ["reconnecting"]),
+    channels: (onMessage) => nodeRedisChannels(given, "ready", toListener(onMessage)),
+  };
+}
+
+/** The client repeats a command on the new master, so that WAIT may count on another connection than that of the step. */
+function adaptNodeRedisSentinel(given: NodeRedisSentinel): RedisAdapter {
+  const client = untyped(given);
+  const send = (...args: string[]) => client.sendCommand(false, args);
+  return {
+    isCluster: false,
+    isSharded: false,
+    mayRepeat: true,
+    prefixes: readPrefix(given),
+    evaluate: (command, args) => send(command, ...args),
+    readTexts: (keys) => send("MGET", ...keys),
+    masters: async () => [{ name: "", send }],
+    listen: () => listenToClient(given as RedisEmitter, ["reconnecting", "topology-change", "client-error"]),
     channels: (onMessage) => nodeRedisChannels(given, "ready", toListener(onMessage)),
   };
 }

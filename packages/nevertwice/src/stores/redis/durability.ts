@@ -21,6 +21,10 @@ export interface ServerFacts {
   /** `no-appendfsync-on-rewrite`: while the file is being rewritten, nothing is flushed. */
   readonly pausesFsync: boolean | undefined;
   readonly hasSnapshots: boolean | undefined;
+  /** How many replicas follow this server now. */
+  readonly followers?: number | undefined;
+  /** `min-replicas-to-write`. */
+  readonly minReplicas?: number | undefined;
 }
 
 const APPEND_ONLY_FILE =
@@ -61,25 +65,20 @@ function adviceForCluster(fault: Fault, { raise, ...found }: Finding): Finding {
   return { ...found, raise: `on every server of the cluster, replicas included: ${raise}` };
 }
 
+/** Of the wrong server, or of a master that a failover has demoted. */
+export const REPLICA = "this Redis is a read-only replica: hand in a client of its master";
+
 /** Why a server must not store claims; undefined if it may. The client of a cluster follows a master to its successor. */
 export function unsafeReason({ name, role, maxMemory, policy }: ServerFacts): string | undefined {
   const where = name === "" ? "" : ` (${name})`;
-  if (name === "" && (role === "slave" || role === "replica"))
-    return "this Redis is a read-only replica: hand in a client of its master";
+  if (name === "" && (role === "slave" || role === "replica")) return REPLICA;
   if (!maxMemory || policy === undefined || policy === "noeviction") return undefined;
   return `maxmemory-policy ${policy} evicts claims before they expire${where}: CONFIG SET maxmemory-policy noeviction`;
 }
 
 function findings(server: ServerFacts, replicas: number): Record<Fault, Finding> {
   const { hasAof, fsync, pausesFsync, hasSnapshots } = server;
-  const failover: Finding = {
-    survives: "no",
-    because:
-      replicas > 0
-        ? `WAIT ${replicas}: usually survives, but Redis may promote a replica that lacks the last writes`
-        : "replication is asynchronous: a promoted replica may lack the last claims",
-    ...(replicas > 0 ? {} : { raise: "replicas: 1 makes it rare, not impossible" }),
-  };
+  const failover = failoverFinding(server, replicas);
   const ours: Finding = { survives: "yes", because: "records are in Redis, not in this process" };
   if (hasAof === undefined) {
     const hidden: Finding = {
@@ -101,6 +100,25 @@ function findings(server: ServerFacts, replicas: number): Record<Fault, Finding>
   }
   const powerLoss = powerLossFinding(fsync, pausesFsync);
   return { "our-crash": ours, "store-crash": crashFinding(fsync), "power-loss": powerLoss, failover };
+}
+
+/** Never "yes": whatever the settings, Redis does not promise which replica becomes the next master. */
+function failoverFinding({ followers, minReplicas }: ServerFacts, replicas: number): Finding {
+  if (replicas === 0)
+    return {
+      survives: "no",
+      because: `replication is asynchronous: a promoted replica may lack the last claims${
+        minReplicas ? `; min-replicas-to-write ${minReplicas} only limits how many` : ""
+      }`,
+      raise: "replicas: 1 makes it rare, not impossible",
+    };
+  const because = `WAIT ${replicas}: usually survives, but Redis may promote a replica that lacks the last writes`;
+  if (followers === undefined || followers <= replicas) return { survives: "no", because };
+  return {
+    survives: "no",
+    because: `${because}: ${followers} replicas follow now`,
+    raise: `replicas: ${followers}, so that every replica has each step; while one is away, no step counts`,
+  };
 }
 
 /**
@@ -175,6 +193,7 @@ const CONFIGURED = [
   "appendfsync",
   "no-appendfsync-on-rewrite",
   "save",
+  "min-replicas-to-write",
 ] as const;
 
 /** If a server hides some settings, the others are still read. */
@@ -222,7 +241,8 @@ async function readNodeFacts(node: RedisNode): Promise<ServerFacts> {
       unlessForbidden(node.send("CONFIG", "GET", name)).then((reply) => parseConfig(reply, name)),
     ),
   ]);
-  const [maxMemory, policy, fsync, pausesFsync, save] = configured;
+  const [maxMemory, policy, fsync, pausesFsync, save, minReplicas] = configured;
+  const followers = info.get("connected_slaves");
   const memory = info.get("maxmemory") ?? maxMemory;
   const aof = info.get("aof_enabled");
   return {
@@ -236,6 +256,8 @@ async function readNodeFacts(node: RedisNode): Promise<ServerFacts> {
     fsync,
     pausesFsync: pausesFsync === undefined ? undefined : pausesFsync === "yes",
     hasSnapshots: save === undefined ? undefined : save !== "",
+    followers: followers === undefined ? undefined : Number(followers),
+    minReplicas: minReplicas === undefined ? undefined : Number(minReplicas),
   };
 }
 

@@ -4,7 +4,7 @@
  * `store-unsafe`: no guard may continue without the store then. An error that is neither the server's nor the connection's is
  * returned unchanged.
  */
-import { isNevertwiceError } from "../../core/errors.ts";
+import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import { type DriverErrorMeaning, type DriverErrorTable, translateDriverError } from "../driver-errors.ts";
 
 const UNREACHABLE: DriverErrorMeaning = { code: "unavailable", says: "Redis cannot be reached" };
@@ -21,7 +21,7 @@ const LOST = [
   /^(?:TimeoutError|AbortError):/,
   /connection is (?:already )?closed|connection.{0,20}(?:lost|reset|timeout|timed out)|connect ETIMEDOUT/i,
   /max retries per request|command (?:timed out|aborted)|stream isn't writeable|too many cluster redirections/i,
-  /max number of clients reached|script killed by user|sentinels are unreachable/i,
+  /max number of clients reached|script killed by user|sentinels are (?:unreachable|available)|valid master node/i,
   /cluster isn't ready|none of startup nodes|failed to refresh slots|subscriber for the cluster/i,
   /client is (?:closed|offline)|socket (?:closed|timeout)|disconnects client|root nodes are unavailable|reconnect/i,
 ];
@@ -46,8 +46,8 @@ const TABLE: DriverErrorTable = {
     },
     {
       codes: ["READONLY"],
-      code: "store-unsafe",
-      says: "this Redis is a read-only replica: hand in a client of its master",
+      code: "unavailable",
+      says: "this Redis is a read-only replica, or no longer the master",
     },
     {
       codes: ["MOVED", "ASK", "CROSSSLOT"],
@@ -157,4 +157,12 @@ export function isForbidden(error: unknown): boolean {
     error instanceof Error &&
     /^(?:NOPERM|ERR unknown command|ERR .*not (?:allowed|available))/i.test(error.message)
   );
+}
+
+/** The error of a server that never worked: if it is a replica, the client has the wrong address, and no failover is going on. */
+export function wrongServer(error: unknown): unknown {
+  if (!isNevertwiceError(error) || firstWord(error.cause) !== "READONLY") return error;
+  return new NevertwiceError("store-unsafe", error.message.replace(/^unavailable: /, ""), {
+    cause: error.cause,
+  });
 }

@@ -2,7 +2,7 @@
 import { NevertwiceError } from "../../core/errors.ts";
 import type { RedisAdapter, RedisNode } from "./client.ts";
 import type { ClientListeners } from "./client-listeners.ts";
-import { readReplicas, readServerFacts, unsafeReason } from "./durability.ts";
+import { REPLICA, readReplicas, readServerFacts, unsafeReason } from "./durability.ts";
 import { translateErrors } from "./errors.ts";
 
 /** The longest time between two checks. Shortened at random, so that not all processes check at once. */
@@ -23,6 +23,7 @@ export interface SafetyCheck {
  */
 export function createSafetyCheck(adapter: RedisAdapter, listeners: ClientListeners): SafetyCheck {
   let isKnownSafe = false;
+  let wasSafe = false;
   let safeUntil = 0;
   let lossesAtCheck = 0;
   let topologyAtCheck: unknown;
@@ -50,7 +51,9 @@ export function createSafetyCheck(adapter: RedisAdapter, listeners: ClientListen
     const { answered } = await readReplicas(adapter);
     const reason = [...masters, ...answered].map(unsafeReason).find((each) => each !== undefined);
     isKnownSafe = reason === undefined;
-    if (reason !== undefined) throw new NevertwiceError("store-unsafe", `${reason}.`);
+    if (reason !== undefined)
+      throw new NevertwiceError(wasSafe && reason === REPLICA ? "unavailable" : "store-unsafe", `${reason}.`);
+    wasSafe = true;
     markChecked(losses);
   }
 

@@ -6,7 +6,7 @@ import { checkOptions, isText } from "../../core/option-checks.ts";
 import { MOST_CHANGES, type Window, type WindowAnswer, windowFull } from "../../core/window.ts";
 import { type LuaScript, script } from "../redis-lua.ts";
 import { adaptClient, type RedisClient, type RedisNode, runScript } from "./client.ts";
-import { translateErrors } from "./errors.ts";
+import { translateErrors, wrongServer } from "./errors.ts";
 import { DEFAULT_PREFIX } from "./script-store.ts";
 
 /** Options of `redisWindow`. */
@@ -89,9 +89,18 @@ export function redisWindow(options: RedisWindowOptions): Window {
   const { sent, stored } = adapter.prefixes(`${prefix}${WINDOWS}`);
   // Never stopped: a window has no `close`.
   adapter.listen();
+  let hasAnswered = false;
 
   const run = (step: LuaScript, parameter: string, ...args: string[]): Promise<unknown> =>
-    runScript(adapter.evaluate, step, [step.sha, "1", `${sent}{${parameter}}`, ...args]);
+    runScript(adapter.evaluate, step, [step.sha, "1", `${sent}{${parameter}}`, ...args]).then(
+      (reply) => {
+        hasAnswered = true;
+        return reply;
+      },
+      (error) => {
+        throw hasAnswered ? error : wrongServer(error);
+      },
+    );
 
   async function clearAll(node: RedisNode): Promise<void> {
     const pattern = `${stored.replace(/[\\*?[\]]/g, "\\$&")}{*}`;

@@ -24,6 +24,8 @@ const { url, ledger, lanes, pauseMs, notes } = JSON.parse(process.argv[2] ?? "{}
 /** Longer than the trial: no claim lapses, so that a second owner is always a mistake. */
 const LEASE_MS = 900_000;
 const RETENTION_MS = 3_600_000;
+/** Longer than any failover of a trial. */
+const CALL_MS = 60_000;
 /** Each process goes through the keys in their order, and picks among so many, so that processes meet. */
 const WINDOW = 100;
 
@@ -90,7 +92,7 @@ async function answered(call) {
   const from = performance.now();
   for (let tries = 1; ; tries++) {
     try {
-      const answer = await call();
+      const answer = await inTime(call());
       note("step", now(), performance.now() - from, tries);
       return answer;
     } catch (error) {
@@ -99,6 +101,26 @@ async function answered(call) {
       if (isOver) return undefined;
       await sleep(20);
     }
+  }
+}
+
+/**
+ * Like a guard's `storeTimeoutMs`. A driver may forget a statement whose connection was lost.
+ *
+ * @template T
+ * @param {Promise<T>} answer
+ * @returns {Promise<T>}
+ */
+async function inTime(answer) {
+  const limit = new AbortController();
+  const late = sleep(CALL_MS, undefined, { signal: limit.signal }).then(() => {
+    throw Object.assign(new Error("no answer in time"), { code: "unavailable" });
+  });
+  late.catch(() => {});
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    limit.abort();
   }
 }
 

@@ -76,6 +76,21 @@ describe("the judgement of settings", () => {
     expect(survived(settings)).toEqual(expected);
   });
 
+  test("on a server of Patroni the advice is a setting of Patroni, and a note says what SQL cannot show", () => {
+    const bare = judgeDurability({ ...SAFE, isPatroni: true });
+    expect(bare.survives.failover).toMatchObject({
+      survives: "no",
+      raise: expect.stringContaining("synchronous_mode=true -s synchronous_mode_strict=true"),
+    });
+    const strict = judgeDurability({ ...SAFE, ...STANDBY, isPatroni: true });
+    expect(strict.survives.failover.survives).toBe("yes");
+    expect(strict.notes).toContainEqual(
+      expect.stringContaining("No SQL shows whether synchronous_mode_strict"),
+    );
+    const other = judgeDurability({ ...SAFE, ...STANDBY });
+    expect(other.notes).not.toContainEqual(expect.stringContaining("Patroni"));
+  });
+
   test("every fault that the server does not survive names the current setting and the better one", () => {
     for (const settings of [{}, { synchronousCommit: "off" }, { fsync: "off" }, { isUnlogged: true }]) {
       const { survives, title } = judgeDurability({ ...SAFE, ...settings });

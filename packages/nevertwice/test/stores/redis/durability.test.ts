@@ -197,3 +197,25 @@ test("a cluster survives what its weakest server survives, and a server that evi
   const evicting = { ...weak, policy: "allkeys-lru" };
   expect(judgeDurability([strong, evicting], 0).refused).toContain("(10.0.0.2:6379)");
 });
+
+test("a failover is never promised, and the doctor says what makes a loss rarer", () => {
+  const facts: ServerFacts = {
+    ...{ name: "", version: "7.0.15", role: "master", maxMemory: 0, policy: "noeviction" },
+    ...{ hasAof: true, fsync: "always", pausesFsync: false, hasSnapshots: false },
+  };
+  const failover = (more: Partial<ServerFacts>, replicas: number) =>
+    judgeDurability([{ ...facts, ...more }], replicas).survives.failover;
+  expect(failover({ minReplicas: 1, followers: 2 }, 0)).toMatchObject({
+    survives: "no",
+    because: expect.stringContaining("min-replicas-to-write 1 only limits how many"),
+  });
+  expect(failover({ followers: 2 }, 1)).toMatchObject({
+    survives: "no",
+    because: expect.stringContaining("2 replicas follow now"),
+    raise: expect.stringContaining("replicas: 2"),
+  });
+  expect(failover({ followers: 2 }, 2)).toEqual({
+    survives: "no",
+    because: "WAIT 2: usually survives, but Redis may promote a replica that lacks the last writes",
+  });
+});

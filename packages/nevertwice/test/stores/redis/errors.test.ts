@@ -13,6 +13,7 @@ const UNAVAILABLE = [
   "TRYAGAIN Multiple keys request during rehashing of slot",
   "CLUSTERDOWN The cluster is down",
   "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+  "READONLY You can't write against a read only replica.",
   "NOREPLICAS Not enough good replicas to write.",
   "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
   "ERR max number of clients reached",
@@ -24,7 +25,6 @@ const FULL = [
 ];
 const UNSAFE = [
   "WRONGTYPE Operation against a key holding the wrong kind of value",
-  "READONLY You can't write against a read only replica.",
   "MOVED 1 127.0.0.1:7001",
   "ASK 1 127.0.0.1:7001",
   "CROSSSLOT Keys in request don't hash to the same slot",
