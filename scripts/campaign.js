@@ -6,6 +6,7 @@
  * two clients of etcd, `-- alone` measures calls alone on each store,
  * `-- operators` asks stores of ten million keys (`--keys N`) what operators ask, beside payments,
  * `-- lists` pages through ten million keys, `-- list-indexes` measures what their indexes cost a claim,
+ * `-- faults` checks the answers of every store under faults for `--minutes M` in all (`--store NAME` or a URL, `--seed S`),
  * `-- endurance` calls three stores for `--minutes M` in all (60), while they fail, `-- purge-cost` measures what a purge costs
  * claims, `-- dashboard` shows a million keys in a browser, `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its
  * gateway, `-- import` imports a hundred thousand keys of each other library, `-- next` installs Next and runs its example,
@@ -26,7 +27,7 @@ const { values, positionals } = parseArgs({
     doors: { type: "boolean", default: false },
     seed: { type: "string" },
     minutes: { type: "string", default: "60" },
-    store: { type: "string", default: "memory" },
+    store: { type: "string" },
     keys: { type: "string" },
   },
 });
@@ -46,7 +47,10 @@ const CAMPAIGNS = {
     return campaignOfSimulation({ schedules, seed: Number(values.seed), subject });
   },
   ...Object.fromEntries(
-    Object.entries(TRIALS).map(([name, trials]) => [name, () => campaignOfTrials(name, trials, minutes)]),
+    Object.entries(TRIALS).map(([name, trials]) => [
+      name,
+      () => campaignOfTrials(name, trials, { minutes, seed: values.seed, store: values.store }),
+    ]),
   ),
   next: campaignOfNext,
 };
