@@ -147,7 +147,7 @@ test.runIf(isUrl)(
 /** A bug for each fault that processes alone do not meet; those are planted in the tests of `nevertwice prove`. */
 const PLANTED = [
   ["Redis", "clock", "a whole lease that is left counts as a clock that went back, and the key as free"],
-  ["Postgres", "restart", "a completion without an answer counts as done"],
+  ["Postgres", "restart", "a claim without an answer counts as granted"],
   ["SQLite", "flush", "a completion without an answer counts as done"],
   ["SQLite", "disk-full", "a completion without an answer counts as done"],
   ["Redis Cluster", "reshard", "a slow read is answered from memory"],
