@@ -1,4 +1,5 @@
 /** `nevertwice prove`: calls a store from several processes while they fail, and checks every answer. */
+import type { Store } from "nevertwice";
 import { diagnose } from "nevertwice/doctor";
 import { openStore } from "nevertwice/stores/open";
 import { withoutPassword } from "../src/config.ts";
@@ -19,6 +20,7 @@ import { networkFaults, PROCESS_FAULTS } from "./prove/fault-kinds.ts";
 import type { MayBeRepeated } from "./prove/history.ts";
 import type { ClockBounds } from "./prove/key-state.ts";
 import { type FaultProxy, startProxy } from "./prove/proxy.ts";
+import type { ProvedKey } from "./prove/recorded-store.ts";
 import { removeKeys } from "./prove/removal.ts";
 import { countText, hasPassed, reportLines, totalsFor, verdictLine } from "./prove/report.ts";
 import {
@@ -86,11 +88,7 @@ async function prove(call: CommandCall): Promise<CommandResult> {
     const proxy = canBeProxied(url) ? await startProxy(url) : undefined;
     try {
       announce(proof, proxy, diagnosis.toString());
-      const report = await run(proof, proxy);
-      clearStatus();
-      showStatus("removing the keys of this run");
-      const left = await removeKeys(store, report.keys, RUN_SIZE.leaseMs);
-      clearStatus();
+      const { report, left } = await runAndRemove(proof, proxy, store);
       const { toString: _, rung = null, ...settings } = diagnosis;
       return toResult(proof, { report, left, doctor: { rung, ...settings } });
     } finally {
@@ -145,7 +143,29 @@ function announce({ shown, seconds, seed, namespace, isJson }: Proof, proxy: unk
     print(line);
 }
 
-async function run(proof: Proof, proxy: FaultProxy | undefined): Promise<RunReport> {
+/** Removes the keys also if the run fails. */
+async function runAndRemove(
+  proof: Proof,
+  proxy: FaultProxy | undefined,
+  store: Store,
+): Promise<{ readonly report: RunReport; readonly left: number }> {
+  const written: ProvedKey[] = [];
+  const remove = async (): Promise<number> => {
+    showStatus("removing the keys of this run");
+    const left = await removeKeys(store, written, RUN_SIZE.leaseMs);
+    clearStatus();
+    return left;
+  };
+  try {
+    const report = await run(proof, proxy, written);
+    return { report, left: await remove() };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+async function run(proof: Proof, proxy: FaultProxy | undefined, written: ProvedKey[]): Promise<RunReport> {
   const { url, seconds, seed, namespace } = proof;
   const closing = new AbortController();
   void firstSignal().then(() => closing.abort());
@@ -158,6 +178,7 @@ async function run(proof: Proof, proxy: FaultProxy | undefined): Promise<RunRepo
     faults: [...PROCESS_FAULTS, ...(proxy === undefined ? [] : networkFaults(proxy))],
     bounds: boundsFor(url),
     mayBeRepeated: proxy && repetitionsThrough(proxy),
+    written,
     signal: closing.signal,
     onRound({ tallies }) {
       const { calls, struck, violations } = totalsFor(tallies);

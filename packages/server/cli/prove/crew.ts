@@ -61,7 +61,7 @@ export async function startCrew(options: CrewOptions): Promise<Crew> {
   function start(): CrewMember {
     const name = `p${++names}`;
     const given: WorkerOptions = { ...options.worker, name, seed: options.seed * 1_009 + names };
-    const child = fork(options.program, [JSON.stringify(given)], {
+    const child = fork(options.program, [name], {
       execArgv: [],
       // A warning of a driver is of no use to the reader of the report.
       stdio: ["ignore", "ignore", "ignore", "ipc"],
@@ -86,6 +86,8 @@ export async function startCrew(options: CrewOptions): Promise<Crew> {
       if (!member.isMeantToEnd) fail(`a process of the run ended with ${signal ?? `code ${code}`}`);
     });
     child.on("error", () => {});
+    // Not in the arguments, which other users of the machine can read: the URL may have a password.
+    child.send(given, () => {});
     return member;
   }
 

@@ -30,6 +30,8 @@ export interface RunSettings {
   readonly size?: Partial<RunSize>;
   /** More variables for the processes. */
   readonly env?: Readonly<Record<string, string>> | undefined;
+  /** Gets every key before it is used, so that the keys of a run that fails can be removed too. */
+  readonly written?: ProvedKey[];
   /** Ends the run after the round that is running. */
   readonly signal?: AbortSignal;
   onRound?(report: RunReport): void;
@@ -105,11 +107,12 @@ export async function runRounds(settings: RunSettings): Promise<RunReport> {
   const folder = await mkdtemp(join(tmpdir(), "nevertwice-prove-"));
   const worker = { url, opener, folder, lanes: size.lanes, leaseMs: size.leaseMs };
   const tallies = new Map<string, FaultTally>();
-  const report: RunReport & { keys: ProvedKey[]; covered: Set<string> } = {
+  const { written = [] } = settings;
+  const report: RunReport & { readonly covered: Set<string> } = {
     get tallies() {
       return [...tallies.values()];
     },
-    keys: [],
+    keys: written,
     covered: new Set(),
   };
   let crew: Crew | undefined;
@@ -123,11 +126,11 @@ export async function runRounds(settings: RunSettings): Promise<RunReport> {
     });
     const kinds = [QUIET, ...settings.faults];
     const endsAt = performance.now() + seconds * 1_000;
-    // At least one round of each kind would take longer than a short run may.
+    const mostRounds = Math.ceil((seconds * 1_000) / size.roundMs);
     for (let round = 0; !isOver(round); round++) {
       const fault = kinds[round % kinds.length] as FaultKind;
       const keys = freshKeys(namespace, round, size.keysPerRound);
-      report.keys.push(...keys);
+      written.push(...keys);
       const struck = await runRound({ crew, fault, keys, round, seed, size });
       const tally = tallies.get(fault.name) ?? emptyTally(fault);
       tallies.set(fault.name, tally);
@@ -141,7 +144,8 @@ export async function runRounds(settings: RunSettings): Promise<RunReport> {
     return report;
 
     function isOver(round: number): boolean {
-      return settings.signal?.aborted === true || (round > 0 && performance.now() >= endsAt);
+      if (settings.signal?.aborted || round >= mostRounds) return true;
+      return round > 0 && performance.now() >= endsAt;
     }
   } finally {
     await crew?.end();
