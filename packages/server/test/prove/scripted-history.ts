@@ -1,8 +1,8 @@
 /** Writes histories by hand: one line for each call, with the times at which it was sent and answered, in milliseconds. */
 import type { KeyAnswer, KeyCall, KeyOperation } from "../../cli/prove/history.ts";
 
-export const LEASE_MS = 1_000;
-export const RETENTION_MS = 60_000;
+const LEASE_MS = 1_000;
+const RETENTION_MS = 60_000;
 
 type Line = readonly [sentAt: number, answeredAt: number, call: KeyCall, answer?: KeyAnswer];
 
