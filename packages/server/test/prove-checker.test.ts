@@ -115,6 +115,11 @@ const RIGHT: Readonly<Record<string, readonly KeyOperation[]>> = {
     [6, 7, abandon("a"), true],
     [8, 9, claim("d", { fingerprint: "2:y" }), granted(11, 2)],
   ),
+  "a claim that does not wait for the one that is being written compares nothing": history(
+    [0, 20, claim("a", { fingerprint: "2:x" }), granted(10)],
+    [1, 5, claim("b", { fingerprint: "2:y" }), { status: "conflict", state: "pending" }],
+    [6, 9, claim("c", { fingerprint: "2:y" }), pending],
+  ),
   "a forgotten record leaves a marker": history(
     [0, 1, claim("a"), granted(10)],
     [2, 3, complete("a"), true],
@@ -226,6 +231,10 @@ const WRONG: Readonly<Record<string, readonly KeyOperation[]>> = {
     [0, 1, claim("a", { fingerprint: "2:x" }), granted(10)],
     [2, 3, complete("a"), true],
     [4, 5, claim("b", { fingerprint: "2:y" }), completed("of a")],
+  ),
+  "another request is told how long the owner has run": history(
+    [0, 1, claim("a", { fingerprint: "2:x" }), granted(10)],
+    [2, 3, claim("b", { fingerprint: "2:y" }), { status: "pending", leaseLeftMs: 900, elapsedMs: 2 }],
   ),
   "a number is skipped": history(
     [0, 1, claim("a"), granted(10)],
