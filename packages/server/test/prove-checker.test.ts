@@ -19,6 +19,7 @@ import {
   renew,
   seen,
   unknown,
+  unseen,
 } from "./prove/scripted-history.ts";
 
 const BOUNDS: ClockBounds = { earlyMs: 2, lateMs: 50 };
@@ -118,7 +119,7 @@ const RIGHT: Readonly<Record<string, readonly KeyOperation[]>> = {
   "a claim that does not wait for the one that is being written compares nothing": history(
     [0, 20, claim("a", { fingerprint: "2:x" }), granted(10)],
     [1, 5, claim("b", { fingerprint: "2:y" }), { status: "conflict", state: "pending" }],
-    [6, 9, claim("c", { fingerprint: "2:y" }), pending],
+    [6, 9, claim("c", { fingerprint: "2:y" }), unseen],
   ),
   "a forgotten record leaves a marker": history(
     [0, 1, claim("a"), granted(10)],

@@ -94,14 +94,12 @@ function claimEffects(
   const answer = moment.operation.answer as ClaimAnswer | undefined;
   const refused = (status: string, next: KeyState | undefined = record): readonly ModelEffect[] =>
     answer?.status === status && next !== undefined ? [{ answer: status, next }] : [];
+  // A claim that does not wait for a step that is being written has seen no record: the caller asks again.
+  if (answer?.status === "pending" && answer.elapsedMs === undefined) return refused("pending");
   if (view === "absent")
     return call.takeover === undefined ? granted(record, undefined, call, moment) : refused("pending");
-  if (view !== "released" && differs(record.fingerprint, call.fingerprint)) {
-    if (answer?.status === "conflict" && answer.state === view) return refused("conflict");
-    // A claim that does not wait for another one that is being written has seen no fingerprint to compare with.
-    const isUnseen = answer?.status === "pending" && answer.elapsedMs === undefined;
-    return view === "pending" && isUnseen ? refused("pending") : [];
-  }
+  if (view !== "released" && differs(record.fingerprint, call.fingerprint))
+    return answer?.status === "conflict" && answer.state === view ? refused("conflict") : [];
   if (view === "completed") {
     const isSame = answer?.status === "completed" && isOutcome(record, answer.outcome);
     return isSame ? refused("completed") : [];

@@ -48,7 +48,9 @@ export const granted = (fence: number, number = 1, tookOver = false): KeyAnswer 
   number,
   tookOver,
 });
-export const pending: KeyAnswer = { status: "pending", leaseLeftMs: 500 };
+export const pending: KeyAnswer = { status: "pending", leaseLeftMs: 500, elapsedMs: 500 };
+/** A store says so if it did not wait for another step: it has seen no record. */
+export const unseen: KeyAnswer = { status: "pending", leaseLeftMs: 1_000 };
 export const completed = (outcome: string): KeyAnswer => ({ status: "completed", outcome });
 export const unknown = (fence: number): KeyAnswer => ({ status: "unknown", fence });
 export const seen = (
