@@ -6,6 +6,7 @@
  * two clients of etcd, `-- alone` measures calls alone on each store,
  * `-- operators` asks stores of ten million keys (`--keys N`) what operators ask, beside payments,
  * `-- lists` pages through ten million keys, `-- list-indexes` measures what their indexes cost a claim,
+ * `-- faults` checks the answers of every store under faults for `--minutes M` in all (`--store NAME` or a URL, `--seed S`),
  * `-- endurance` calls three stores for `--minutes M` in all (60), while they fail, `-- purge-cost` measures what a purge costs
  * claims, `-- dashboard` shows a million keys in a browser, `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its
  * gateway, `-- fleet` has the servers of a fleet fail and restart under load (`--engine E` for one engine),
@@ -27,7 +28,7 @@ const { values, positionals } = parseArgs({
     doors: { type: "boolean", default: false },
     seed: { type: "string" },
     minutes: { type: "string", default: "60" },
-    store: { type: "string", default: "memory" },
+    store: { type: "string" },
     keys: { type: "string" },
     engine: { type: "string" },
   },
@@ -38,6 +39,8 @@ if (!(minutes > 0)) {
   console.error(`--minutes ${values.minutes}: expected a number above 0.`);
   process.exit(1);
 }
+
+const drawn = { minutes, seed: values.seed, store: values.store };
 
 const FLEET = "fleet-";
 const ENGINES = Object.keys(TRIALS).flatMap((name) =>
@@ -59,13 +62,13 @@ const CAMPAIGNS = {
   ...Object.fromEntries(
     Object.entries(TRIALS)
       .filter(([name]) => !name.startsWith(FLEET))
-      .map(([name, trials]) => [name, () => campaignOfTrials(name, trials, minutes)]),
+      .map(([name, trials]) => [name, () => campaignOfTrials(name, trials, drawn)]),
   ),
   async fleet() {
     let hasPassed = true;
     for (const engine of values.engine === undefined ? ENGINES : [values.engine]) {
       const trials = /** @type {import("./campaign/trials.js").Trials} */ (TRIALS[FLEET + engine]);
-      hasPassed = (await campaignOfTrials(`fleet --engine ${engine}`, trials, minutes)) && hasPassed;
+      hasPassed = (await campaignOfTrials(`fleet --engine ${engine}`, trials, drawn)) && hasPassed;
     }
     return hasPassed;
   },

@@ -49,6 +49,7 @@ export const TRIALS = {
       "endurance",
       "endurance-judge",
       "purge-cost",
+      "faults",
     ].flatMap((name) => ["--exclude", `**/scale/${name}.test.ts`]),
     page: "stores-at-scale",
     title: "The stores at scale",
@@ -102,6 +103,16 @@ export const TRIALS = {
     tests: [`${LIBRARY_TESTS}scale/lost-leader.test.ts`],
     page: "lost-leader",
     title: "A store that loses its leader",
+  },
+  /**
+   * Recorded histories and effects on every store for `--minutes` in all, while processes, networks, clocks, disks and servers
+   * fail; with planted bugs, and settings that must be seen losing. `--store` takes one of them, or the URL of a server.
+   */
+  faults: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/faults.test.ts`],
+    page: "faults",
+    title: "Linearizability under faults",
   },
   /** The package etcd3 and the HTTP gateway of etcd: how fast they are, and what they do when the leader is lost. */
   "etcd-clients": {
@@ -253,16 +264,23 @@ export const TRIALS = {
 /**
  * @param {string} campaign
  * @param {Trials} trials
- * @param {number} minutes for the campaign that takes a given time
+ * @param {{ readonly minutes: number, readonly seed?: string | undefined, readonly store?: string | undefined }} choice of the
+ *   campaigns that take a time, a seed or a store
  * @returns {Promise<boolean>} whether every check passed
  */
-export async function campaignOfTrials(campaign, { projects, tests, page, title = "" }, minutes) {
+export async function campaignOfTrials(
+  campaign,
+  { projects, tests, page, title = "" },
+  { minutes, seed, store },
+) {
   await mkdir(`${ROOT}.cache`, { recursive: true });
   await rm(FIGURES, { force: true });
   const today = new Date().toISOString().slice(0, 10);
   const platform = `Commit ${describeCommit()}, ${today}. ${PLATFORM}`;
   const hasPassed = await runTrials(projects, tests, {
     NEVERTWICE_MINUTES: String(minutes),
+    ...(seed !== undefined && { NEVERTWICE_SEED: seed }),
+    ...(store !== undefined && { NEVERTWICE_FAULTS_STORE: store }),
     ...(page !== undefined && { NEVERTWICE_SCALE_FIGURES: FIGURES }),
   });
   if (page === undefined) return hasPassed;

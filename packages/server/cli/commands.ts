@@ -13,6 +13,7 @@ import { migrateCommand } from "./migrate.ts";
 import { outboxCommand } from "./outbox.ts";
 import { pipelineCommand } from "./pipeline.ts";
 import { planCommand } from "./plan.ts";
+import { proveCommand } from "./prove.ts";
 import { purgeCommand } from "./purge.ts";
 import { regionsCommand } from "./regions.ts";
 import { serveCommand } from "./serve.ts";
@@ -27,6 +28,7 @@ export const COMMANDS: CommandMap = {
   audit: auditCommand,
   doctor: doctorCommand,
   "check-store": checkStoreCommand,
+  prove: proveCommand,
   migrate: migrateCommand,
   purge: purgeCommand,
   plan: planCommand,

@@ -1,6 +1,6 @@
 /**
  * The one form of `--json`: one line on standard output, whether the command succeeded or not. docs/cli.md describes it.
- * Commands that run for a while (`serve`, `demo`, `pipeline run`) print lines of events before it.
+ * Commands that run for a while (`serve`, `demo`, `prove`, `pipeline run`) print lines of events before it.
  */
 import { EXIT, type Exit } from "./command.ts";
 

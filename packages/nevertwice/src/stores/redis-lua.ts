@@ -147,11 +147,11 @@ local ended = state == 'r' and 'r' or state == 'l' and 'u' or endsAt
 history = '|;' .. number .. ' ' .. fence .. ' ' .. ${formatWhole(CLAIMED_AT)} .. ' ' .. ended .. note .. entries
 `;
 
-/** Adds the end of the attempt to the note of its history. */
+/** Writes the end of the attempt into the note of its history. One that was given up and completed after that has an end already. */
 function endHistory(at: string, how: string): string {
   return `
-local note, entries = string.match(history, '^|?([^;]*)(.*)$')
-history = '|' .. (note == '' and ' 0 0' or note) .. ' ' .. ${at} .. ' ' .. ${how} .. entries
+local renewals, entries = string.match(history, '^|?( ?[%d.]* ?[%d.]*)[^;]*(.*)$')
+history = '|' .. (renewals == '' and ' 0 0' or renewals) .. ' ' .. ${at} .. ' ' .. ${how} .. entries
 `;
 }
 

@@ -37,8 +37,11 @@ export interface LostLeaderTrial extends LostLeaderVerdict {
 
 const now = () => Number(process.hrtime.bigint() / 1_000n);
 
-export async function loseLeaders(context: TestContext, plan: LostLeaderPlan): Promise<LostLeaderTrial> {
-  const { url, processes, lanes, pauseMs = 0, seconds, everyMs, faultMs, strike, store } = plan;
+/** Processes that claim and finish keys, and make an entry in the ledger for each effect. */
+export async function startClaimants(
+  context: TestContext,
+  { url, processes, lanes, pauseMs = 0 }: Pick<LostLeaderPlan, "url" | "processes" | "lanes" | "pauseMs">,
+) {
   const folder = await scratchFolder(context);
   const ledger = await startLedger(context);
   const files = Array.from({ length: processes }, (_, i) => join(folder, `process-${i}`));
@@ -47,6 +50,20 @@ export async function loseLeaders(context: TestContext, plan: LostLeaderPlan): P
   );
   await Promise.all(running.map((each) => each.next("ready")));
   for (const each of running) each.tell("begin");
+  return {
+    /** What they noted, and what the ledger has. */
+    async end() {
+      for (const each of running) each.tell("end");
+      await Promise.all(running.map(({ ended }) => ended));
+      const notes = (await Promise.all(files.map((path) => notesIn<ClaimantNote>(path)))).flat();
+      return { notes, tries: await ledger.report() };
+    },
+  };
+}
+
+export async function loseLeaders(context: TestContext, plan: LostLeaderPlan): Promise<LostLeaderTrial> {
+  const { url, processes, lanes, pauseMs = 0, seconds, everyMs, faultMs, strike, store } = plan;
+  const claimants = await startClaimants(context, { url, processes, lanes, pauseMs });
   const from = now();
   const faults: FaultWindow[] = [];
   const startedAt = performance.now();
@@ -61,10 +78,8 @@ export async function loseLeaders(context: TestContext, plan: LostLeaderPlan): P
   }
   await until(seconds * 1_000);
   const to = now();
-  for (const each of running) each.tell("end");
-  await Promise.all(running.map(({ ended }) => ended));
-  const notes = (await Promise.all(files.map((path) => notesIn<ClaimantNote>(path)))).flat();
-  const verdict = await judgeLostLeader(store, notes, await ledger.report());
+  const { notes, tries } = await claimants.end();
+  const verdict = await judgeLostLeader(store, notes, tries);
   return {
     ...verdict,
     faults: faults.length,

@@ -9,6 +9,7 @@ export const EFFECTS_TIMEOUT_MS = IS_FULL ? 4 * 3_600_000 : 300_000;
 /** How long the campaign `endurance` takes in all. */
 const MINUTES = Number(process.env.NEVERTWICE_MINUTES ?? 60);
 /** One store after another. */
+export const FAULTS_S = MINUTES * 60;
 const ENDURANCE_S = (MINUTES * 60) / 3;
 /**
  * Records expire and are purged several times in each quarter, so that their number is steady from the second one on. Redis
@@ -40,6 +41,11 @@ const SIZES = {
       ...{ processes: 8, lanes: 6, pauseMs: 50 },
       ...{ patroniFaults: 50, sentinelFaults: 50, clusterFaults: 50, galeraFaults: 50 },
     },
+  },
+  /** How many rounds of each kind of fault; at full size as many as the campaign has time for. */
+  faults: {
+    share: { rounds: 1, processes: 2, keysPerRound: 6, callsPerRound: 1_000, roundMs: 700 },
+    full: { rounds: 1_000_000, processes: 4, keysPerRound: 16, callsPerRound: 6_400, roundMs: 1_800 },
   },
   "clock-steps": {
     share: { keys: 20, workMs: 2_200 },

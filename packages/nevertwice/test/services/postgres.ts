@@ -17,7 +17,7 @@ local all all trust
 `;
 
 /** `settings` are those of postgresql.conf: `{ fsync: "off" }`. `fsync` is on by default. */
-export async function startPostgres({ settings, clock, onDisk }: StartOptions = {}): Promise<Server> {
+export async function startPostgres({ settings, clock, env, onDisk }: StartOptions = {}): Promise<Server> {
   const given = Object.entries({ ...SETTINGS, ...settings });
   const initdb = find("initdb");
   const postgres = find("postgres");
@@ -25,6 +25,7 @@ export async function startPostgres({ settings, clock, onDisk }: StartOptions = 
     name: "postgres",
     user: "postgres",
     clock,
+    env,
     onDisk,
     ready: /database system is ready to accept connections/,
     // Fast shutdown: it does not wait for clients to leave.

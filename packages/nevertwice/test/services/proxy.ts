@@ -1,248 +1,26 @@
-/**
- * A TCP proxy with faults: what a network does to a healthy client and a healthy server. It knows no protocol; a filter
- * selects the bytes that a fault applies to.
- */
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { type Lane, startLane } from "./lane.ts";
-import { type MessageCounter, type Messages, type Protocol, startCounter } from "./messages.ts";
+/** The TCP proxy with faults of `nevertwice prove`, which here also counts the messages that clients send. */
+import {
+  type ChunkFilter,
+  type FaultProxy as ProvedProxy,
+  startProxy as start,
+} from "../../../server/cli/prove/proxy.ts";
+import { type Messages, type Protocol, startCounter } from "./messages.ts";
 
-/** Whether a fault applies to this chunk of a client. */
-export type Filter = (chunk: Buffer) => boolean;
+export type Filter = ChunkFilter;
 
-export interface FaultProxy {
-  readonly port: number;
-  /** The server's URL, with the proxy's address; `tcp://127.0.0.1:port` if only a port was given. */
-  readonly url: string;
-  /** Open now. */
-  readonly connections: number;
-  /** Chunks that clients have sent: of one client that waits for each answer, its messages. */
-  readonly requests: number;
-  readonly bytesToServer: number;
-  readonly bytesToClient: number;
-
-  /**
-   * The next request reaches the server; the first reply after it is dropped, and the client's connection is cut. With a
-   * filter: the next request for which it returns true.
-   */
-  cutReply(count?: number, filter?: Filter): void;
-  /** The next request never reaches the server; the client's connection is cut. */
-  cutRequest(count?: number, filter?: Filter): void;
-  /** The client's connection is cut at the next request, which reaches the server `ms` later. */
-  delayRequest(ms: number, count?: number, filter?: Filter): void;
-  /** Keeps replies back, in order, until they are released. */
-  holdReplies(): void;
-  releaseReplies(): void;
-  /** A request that is held reaches the server when it is released, even if its client is gone by then. */
-  holdRequests(): void;
-  releaseRequests(): void;
-  /** Replies take this much longer, from now on. */
-  latency(ms: number): void;
-  /** New connections are reset at once. Open ones stay. */
-  refuse(): void;
-  /** New connections are accepted and get no answer; on open ones bytes are dropped in both directions. */
-  hang(): void;
-  /** Open connections are forgotten, as by a firewall: nothing passes, and neither side is notified. New ones work. */
-  silence(): void;
-  /** Resets every open connection. */
-  cutAll(): void;
-  /** Ends every fault. A connection on which bytes were dropped is reset, since its stream is broken. */
-  heal(): void;
+export interface FaultProxy extends ProvedProxy {
   /** Counts the messages that clients send from now on. Call it between two messages. */
   countRequests(protocol: Protocol): Messages;
-  stop(): Promise<void>;
 }
-
-interface Cut {
-  readonly side: "request" | "reply";
-  readonly filter: Filter;
-  /** The request reaches the server after so many milliseconds. */
-  readonly delayMs?: number;
-}
-
-/** A client, the proxy's own connection to the server for it, and what goes between them. */
-interface Link {
-  readonly client: Socket;
-  readonly server: Socket;
-  readonly requests: Lane;
-  readonly replies: Lane;
-  readonly listeners: ((chunk: Buffer) => void)[];
-  isDoomed: boolean;
-  isSilent: boolean;
-  hasSwallowed: boolean;
-}
-
-const HOST = "127.0.0.1";
-const PORTS: Readonly<Record<string, number>> = {
-  "redis:": 6379,
-  "postgres:": 5432,
-  "mysql:": 3306,
-  "http:": 80,
-};
 
 /** `target` is a URL, or a port of the loopback address. */
 export async function startProxy(target: string | number): Promise<FaultProxy> {
-  const url = new URL(typeof target === "number" ? `tcp://${HOST}:${target}` : target);
-  const address = { host: url.hostname, port: Number(url.port) || PORTS[url.protocol] || 0 };
-  const links = new Set<Link>();
-  const counters: MessageCounter[] = [];
-  const cuts: Cut[] = [];
-  const sent = { requests: 0, bytesToServer: 0, bytesToClient: 0 };
-  let mode: "pass" | "refuse" | "hang" = "pass";
-  let areRequestsHeld = false;
-  let areRepliesHeld = false;
-  let latencyMs = 0;
-
-  function open(client: Socket): void {
-    const server = connect({ ...address, noDelay: true, allowHalfOpen: true });
-    const link: Link = {
-      client,
-      server,
-      requests: startLane(server),
-      replies: startLane(client),
-      listeners: counters.map((counter) => counter.listen(true)),
-      isDoomed: false,
-      isSilent: false,
-      hasSwallowed: mode === "hang",
-    };
-    links.add(link);
-    link.requests.hold(areRequestsHeld);
-    link.replies.hold(areRepliesHeld);
-    link.replies.delay(latencyMs);
-
-    client.on("data", (chunk: Buffer) => request(link, chunk));
-    client.on("end", () => link.isSilent || link.requests.end());
-    // The server still gets what the client sent before it disconnected.
-    client.on("close", () => {
-      if (!link.isSilent) link.requests.end();
-      if (server.destroyed) links.delete(link);
-    });
-    server.on("data", (chunk: Buffer) => reply(link, chunk));
-    server.on("end", () => link.isSilent || link.replies.end());
-    server.on("error", () => mode !== "hang" && !link.isSilent && client.resetAndDestroy());
-    server.on("close", () => {
-      if (!link.isSilent) link.replies.end();
-      // Bytes that are held for a connected client are released to it, or dropped when it disconnects.
-      if (client.destroyed) links.delete(link);
-    });
-  }
-
-  function request(link: Link, chunk: Buffer): void {
-    sent.requests++;
-    for (const listen of link.listeners) listen(chunk);
-    if (mode === "hang" || link.isSilent) {
-      link.hasSwallowed = true;
-      return;
-    }
-    const index = cuts.findIndex(({ filter }) => filter(chunk));
-    const [cut] = index < 0 ? [] : cuts.splice(index, 1);
-    if (cut?.delayMs !== undefined) {
-      link.requests.hold(true);
-      link.requests.push(chunk);
-      setTimeout(() => link.requests.hold(false), cut.delayMs);
-    }
-    if (cut?.side === "request") {
-      link.client.resetAndDestroy();
-      return;
-    }
-    if (cut?.side === "reply") link.isDoomed = true;
-    sent.bytesToServer += chunk.length;
-    link.requests.push(chunk);
-  }
-
-  function reply(link: Link, chunk: Buffer): void {
-    if (mode === "hang" || link.isSilent) link.hasSwallowed = true;
-    else if (link.isDoomed) link.client.resetAndDestroy();
-    else {
-      sent.bytesToClient += chunk.length;
-      link.replies.push(chunk);
-    }
-  }
-
-  const cut = (count: number, faulty: Cut): void => {
-    for (let i = 0; i < count; i++) cuts.push(faulty);
-  };
-  const reset = (isMeant: (link: Link) => boolean): void => {
-    for (const link of links) if (isMeant(link)) link.client.resetAndDestroy();
-  };
-  const setRequestsHeld = (isHeld: boolean): void => {
-    areRequestsHeld = isHeld;
-    for (const { requests } of links) requests.hold(isHeld);
-  };
-  const setRepliesHeld = (isHeld: boolean): void => {
-    areRepliesHeld = isHeld;
-    for (const { replies } of links) replies.hold(isHeld);
-  };
-  const setLatency = (ms: number): void => {
-    latencyMs = ms;
-    for (const { replies } of links) replies.delay(ms);
-  };
-
-  const listener = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
-    // Broken connections are expected here.
-    client.on("error", () => {});
-    if (mode === "refuse") client.resetAndDestroy();
-    else open(client);
+  const proxy = await start(target);
+  return Object.assign(proxy, {
+    countRequests(protocol: Protocol) {
+      const { messages, listen } = startCounter(protocol);
+      proxy.observe(listen);
+      return messages;
+    },
   });
-  await once(listener.listen(0, HOST), "listening");
-  const { port } = listener.address() as AddressInfo;
-  url.hostname = HOST;
-  url.port = String(port);
-
-  return {
-    port,
-    url: url.href,
-    get connections() {
-      return [...links].filter(({ client }) => !client.destroyed).length;
-    },
-    get requests() {
-      return sent.requests;
-    },
-    get bytesToServer() {
-      return sent.bytesToServer;
-    },
-    get bytesToClient() {
-      return sent.bytesToClient;
-    },
-    cutReply: (count = 1, filter = () => true) => cut(count, { side: "reply", filter }),
-    cutRequest: (count = 1, filter = () => true) => cut(count, { side: "request", filter }),
-    delayRequest: (delayMs, count = 1, filter = () => true) =>
-      cut(count, { side: "request", filter, delayMs }),
-    holdReplies: () => setRepliesHeld(true),
-    releaseReplies: () => setRepliesHeld(false),
-    holdRequests: () => setRequestsHeld(true),
-    releaseRequests: () => setRequestsHeld(false),
-    latency: setLatency,
-    refuse() {
-      mode = "refuse";
-    },
-    hang() {
-      mode = "hang";
-    },
-    silence() {
-      for (const link of links) link.isSilent = true;
-    },
-    cutAll: () => reset(() => true),
-    heal() {
-      mode = "pass";
-      cuts.length = 0;
-      setLatency(0);
-      setRequestsHeld(false);
-      setRepliesHeld(false);
-      reset(({ hasSwallowed }) => hasSwallowed);
-    },
-    countRequests(protocol) {
-      const counter = startCounter(protocol);
-      counters.push(counter);
-      for (const { listeners } of links) listeners.push(counter.listen(false));
-      return counter.messages;
-    },
-    async stop() {
-      for (const { client, server } of links) {
-        client.destroy();
-        server.destroy();
-      }
-      await new Promise((resolve) => listener.close(resolve));
-    },
-  };
 }

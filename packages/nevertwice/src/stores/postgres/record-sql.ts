@@ -109,11 +109,11 @@ export const renewedHistory = (now: string) =>
     ENTRIES,
   );
 
-/** The history after the present attempt has ended. */
+/** The history after the present attempt has ended. One that was given up and completed after that has an end already. */
 export const endedHistory = (at: string, how: string) =>
   historyText(
     "token",
-    `coalesce(nullif(${NOTE}, ''), ' 0 0') || ' ' || ${toMillis(at)} || ' ' || ${how}`,
+    `coalesce(substring(${NOTE} FROM '^ [0-9.]+ [0-9.]+'), ' 0 0') || ' ' || ${toMillis(at)} || ' ' || ${how}`,
     ENTRIES,
   );
 

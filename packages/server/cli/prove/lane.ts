@@ -1,7 +1,7 @@
 /** One direction of a connection through the proxy: chunks pass in order, at once, later, or when they are released. */
 import type { Socket } from "node:net";
 
-export interface Lane {
+export interface ProxyLane {
   push(chunk: Buffer): void;
   /** Holds everything back, or releases it. */
   hold(isHeld: boolean): void;
@@ -17,7 +17,7 @@ interface Waiting {
   readonly dueAt: number;
 }
 
-export function startLane(to: Socket): Lane {
+export function startLane(to: Socket): ProxyLane {
   const queue: Waiting[] = [];
   let isHeld = false;
   let delayMs = 0;
