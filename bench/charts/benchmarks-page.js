@@ -190,7 +190,7 @@ cache layer refuses an identical retry while it compares payloads, so it appears
     sizesTable(pages),
     "## What durability costs",
     `Redis answers before or after a write is on disk, as its settings say. SQLite and Postgres are measured with every commit flushed only.
-[stores.md](stores.md#durability) says which crashes each setting survives.`,
+[stores.md](durability.md#durability) says which crashes each setting survives.`,
     "![First calls a second on Redis, without and with a flush of every write](images/benchmarks-durability.svg)",
     durabilityText(pages),
     "## Sources",

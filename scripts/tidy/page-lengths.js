@@ -9,6 +9,7 @@ const REFERENCES = [
   "docs/conformance.md",
   "docs/errors.md",
   "docs/options.md",
+  "docs/scoreboard.md",
   "docs/server-access.md",
   "docs/server-api.md",
   "docs/track-record.md",
