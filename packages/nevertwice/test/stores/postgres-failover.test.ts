@@ -2,6 +2,7 @@
 import pg from "pg";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
+import type { Store } from "../../src/core/store.ts";
 import { createGuard } from "../../src/functions/guard.ts";
 import { migrationSql, postgresStore } from "../../src/stores/postgres.ts";
 import { startMovingAddress } from "../services/moving-address.ts";
@@ -162,6 +163,45 @@ describe("a commit that waits for its synchronous standby", () => {
       return { client, hasTried: () => true };
     },
   };
+
+  const SETTLEMENTS: Readonly<
+    Record<string, (store: Store, owner: { id: string; token: string }) => Promise<boolean>>
+  > = {
+    "a completion": (store, owner) => store.complete({ ...owner, outcome: "done", retentionMs: 60_000 }),
+    "a release": (store, owner) => store.abandon({ ...owner, as: "released" }),
+    "an unknown end": (store, owner) => store.abandon({ ...owner, as: "unknown" }),
+  };
+
+  for (const [name, settle] of Object.entries(SETTLEMENTS)) {
+    test(`is interrupted: ${name} is acknowledged only by a repeat whose commit a standby has`, {
+      timeout: 60_000,
+    }, async (context) => {
+      const { url } = await startFor(context, () => startPostgres({ settings: { fsync: "off" } }));
+      await query(url, migrationSql());
+      const store = postgresStore({ client: pooled(url) });
+      const claim = claimOf();
+      await store.claim(claim);
+      await standbys(url, "nobody");
+      let isAcknowledged = false;
+      async function settleUntilAnswered(): Promise<boolean> {
+        for (;;) {
+          const answer = await settle(store, claim).catch(() => undefined);
+          if (answer === undefined) continue;
+          isAcknowledged = true;
+          return answer;
+        }
+      }
+      const acknowledged = settleUntilAnswered();
+      const waiting = () => query<{ pid: number }>(url, waitingForStandby);
+      await until(async () => (await waiting()).length === 1);
+      const [first] = await waiting();
+      await query(url, `SELECT pg_terminate_backend(${first?.pid})`);
+      await until(async () => isAcknowledged || (await waiting()).some(({ pid }) => pid !== first?.pid));
+      expect(isAcknowledged).toBe(false);
+      await standbys(url, "");
+      expect(await acknowledged).toBe(true);
+    });
+  }
 
   for (const [name, clientOf] of Object.entries(CLIENTS)) {
     test(`is not cancelled when its caller gives up, so no session sees data that no standby has (${name})`, {

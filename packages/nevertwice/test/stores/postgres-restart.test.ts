@@ -14,7 +14,9 @@ const ROOT = fileURLToPath(new URL("../../../../", import.meta.url));
 function example(page: string, heading: string): string {
   const text = readFileSync(`${ROOT}docs/${page}`, "utf8");
   const section = text.slice(text.indexOf(`\n${heading}\n`));
-  const code = /```ts[^\n]*\n(.*?)```/s.exec(section)?.[1] ?? "";
+  const code = /```ts[^\n]*\n(.*?)```/s.exec(section)?.[1];
+  if (!text.includes(`\n${heading}\n`) || code === undefined)
+    throw new Error(`docs/${page} has no example under ${heading}`);
   return code.replace(/^await \w+\.close\(\);.*$/gm, "");
 }
 
@@ -40,11 +42,11 @@ const RUN = "() => guard.run({ operation: 'order', key: crypto.randomUUID() }, a
 const WATCH = "\nawait store.watch({ id: 'x', wake() {} });";
 
 const PROGRAMS = {
-  "the store's example": example("stores.md", "## Postgres") + WATCH + going(RUN),
+  "the store's example": example("stores-sql.md", "## Postgres") + WATCH + going(RUN),
   "openStore's example": example("stores.md", "## By a URL") + WATCH + going(RUN),
   "the example of reservations":
-    example("reservations.md", "### Postgres") + going("() => reservations.listHeld()"),
-  "openReservations' example": example("reservations.md", "### By URL") + going("() => store.now()"),
+    example("reservations-stores.md", "### Postgres") + going("() => reservations.listHeld()"),
+  "openReservations' example": example("reservations-stores.md", "### By URL") + going("() => store.now()"),
 };
 
 for (const [name, program] of Object.entries(PROGRAMS)) {

@@ -135,6 +135,10 @@ function waking(step: OwnerStep, isMigrated: boolean): OwnerStep {
  * Completes, abandons or renews; no two calls have the same id. Answers rows of (position; `yes`, `no` or `damaged`; the
  * damaged column; whether waiters must be told). The records that the calls' tokens own are locked immediately; only for the others does the statement
  * read why it refuses them.
+ *
+ * A repeat of a step that was taken finds it done. The step's own commit may have been interrupted while it waited for a
+ * standby: it is visible then, and lost with this server. So the repeat locks the record (`confirmed`). A lock is written to
+ * the log, the repeat's commit waits for a standby, and a standby that has it has everything before it.
  */
 export function settle(records: string, lock: string, step: OwnerStep): string {
   const { columns, reads = "", wakes = "false", writable, verdict, next } = step;
@@ -155,7 +159,7 @@ export function settle(records: string, lock: string, step: OwnerStep): string {
     FROM decided AS d WHERE r.ctid = d.place AND r.id = d.id AND d.verdict = 'write'
     RETURNING d.position, d.wakes
   ), judged AS (
-    SELECT position, damage, ${wakes} AS wakes, ${judge(verdict)}
+    SELECT id, asked_token, position, damage, ${wakes} AS wakes, ${judge(verdict)}
     FROM (
       SELECT input.*, r.*, started AS now FROM input
       LEFT JOIN LATERAL (
@@ -163,8 +167,14 @@ export function settle(records: string, lock: string, step: OwnerStep): string {
       ) AS r ON true
       WHERE position NOT IN (SELECT position FROM locked)
     ) AS look
+  ), confirmed AS (
+    SELECT position FROM (SELECT * FROM judged WHERE verdict = 'yes' ORDER BY id OFFSET 0) AS done
+    CROSS JOIN LATERAL (
+      SELECT FROM ${records} WHERE id = done.id AND token = done.asked_token ${lock}
+    ) AS r
   )
-  SELECT position::text, verdict, damage, (verdict = 'yes' AND wakes)::text FROM judged WHERE verdict <> 'write'
+  SELECT position::text, verdict, damage, (verdict = 'yes' AND wakes)::text FROM judged
+  WHERE verdict NOT IN ('write', 'yes') OR position IN (SELECT position FROM confirmed)
   UNION ALL
   SELECT position::text, verdict, NULL, (verdict = 'yes' AND wakes)::text FROM decided WHERE verdict <> 'write'
   UNION ALL
