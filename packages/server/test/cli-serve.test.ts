@@ -188,12 +188,17 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
 
   it("prints the configuration without secrets, and exits", async () => {
     const settings =
-      "--store postgres://ada:secret@db/shop --access-token hush-hush-nobody-guesses-this-token";
+      "--store postgres://ada:whisper@db/shop --access-token hush-hush-nobody-guesses-this-token " +
+      "--region eu --region-secret hush-hush-nobody-guesses-this-either";
     const { code, out } = await run(words(`serve --print-config ${settings} --json`));
     expect(code).toBe(0);
     const { data: shown } = JSON.parse(out.join("\n"));
-    expect(shown).toMatchObject({ store: "postgres://ada:(hidden)@db/shop", access_token: "(hidden)" });
-    expect(out.join("\n")).not.toMatch(/secret|hush/);
+    expect(shown).toMatchObject({
+      store: "postgres://ada:(hidden)@db/shop",
+      access_token: "(hidden)",
+      region_secret: "(hidden)",
+    });
+    expect(out.join("\n")).not.toMatch(/whisper|hush/);
   });
 
   it("tries for half a minute to reach a store that does not answer, and reports it with code 3", async () => {

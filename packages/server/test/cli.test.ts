@@ -13,11 +13,13 @@ const COMMANDS = [
   "audit",
   "doctor",
   "check-store",
+  "prove",
   "migrate",
   "purge",
   "plan",
   "import",
   "pipeline",
+  "regions",
   "completion",
 ];
 
