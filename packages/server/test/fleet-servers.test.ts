@@ -106,7 +106,8 @@ describe("servers behind nginx", { timeout: 900_000, concurrent: true }, () => {
       } finally {
         await Promise.all([orders.stop(), events.stop()]);
       }
-      expect([orders.count.failures, events.count.failures]).toEqual([{}, {}]);
+      const failures = { ...orders.count.failures, ...events.count.failures };
+      expect(Object.entries(failures).map(([what, times]) => `${times} times ${what}`)).toEqual([]);
       // A trial in which nothing happened proves nothing.
       expect(restarts).toBe(SIZE.rounds * SIZE.servers);
       expect(effects.size).toBe(orders.count.requests);

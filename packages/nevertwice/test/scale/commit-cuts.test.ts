@@ -124,9 +124,10 @@ const BUGS: readonly CutBug[] = [
   {
     name: "the record is read without waiting for its lock",
     subject: "guard.transaction, mysql2",
-    file: "stores/mysql/transaction-sql.js",
-    find: " FOR UPDATE NOWAIT",
-    replace: "",
+    file: "stores/mysql/transactions.js",
+    find: "await query(sql.isFreeSql(id), signal);\n                    const { record, now } = await read(id, signal);",
+    replace:
+      'const { record, now } = await read(id, signal);\n                    if (record?.state === "pending") return "pending";',
     cut: "too late",
   },
 ];

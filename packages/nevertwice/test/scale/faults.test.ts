@@ -130,9 +130,8 @@ for (const name of CHOSEN)
     expect(effects?.fencesThatFell ?? []).toEqual([]);
   });
 
-test.runIf(isUrl)(
-  "on your own server, answers are linearizable and no effect happens twice",
-  async (context) => {
+if (isUrl)
+  test("on your own server, answers are linearizable and no effect happens twice", async (context) => {
     const url = ONLY as string;
     const proxy = /^(redis|postgres|postgresql|mysql):/.test(url) ? await startProxy(url) : undefined;
     context.onTestFinished(() => proxy?.stop());
@@ -141,8 +140,7 @@ test.runIf(isUrl)(
     expect(explanations(report)).toEqual([]);
     expect(effects?.duplicateWinners).toEqual([]);
     expect(effects?.lostOutcomes).toEqual([]);
-  },
-);
+  });
 
 /** A bug for each fault that processes alone do not meet; those are planted in the tests of `nevertwice prove`. */
 const PLANTED = [

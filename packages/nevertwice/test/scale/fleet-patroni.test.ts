@@ -129,14 +129,12 @@ test("under Patroni with synchronous_mode_strict no outcome is lost and no key h
   failOver(context, "strict", sizeOf("fleet").patroniFaults));
 
 // Seconds of every test run are spent on the setting that the docs recommend.
-test.runIf(IS_FULL)(
-  "nor with synchronous_mode alone, as long as Patroni chooses the next leader",
-  (context) => failOver(context, "on", 10),
-);
+if (IS_FULL)
+  test("nor with synchronous_mode alone, as long as Patroni chooses the next leader", (context) =>
+    failOver(context, "on", 10));
 
-test.runIf(IS_FULL)(
-  "with asynchronous replication a failover loses acknowledged outcomes",
-  async (context) => {
+if (IS_FULL)
+  test("with asynchronous replication a failover loses acknowledged outcomes", async (context) => {
     const { processes, lanes, pauseMs } = sizeOf("fleet");
     const { cluster, store, urls } = await startTrial(context, { synchronous: "off" });
     expect((await diagnose(store)).survives.failover.survives).toBe("no");
@@ -164,5 +162,4 @@ test.runIf(IS_FULL)(
     });
     reportFleet("Postgres 15 under Patroni 3, asynchronous replication", trial, processes);
     expect(trial.lostOutcomes.length + trial.duplicateWinners.length).toBeGreaterThan(0);
-  },
-);
+  });

@@ -139,7 +139,7 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
       const proxy = await startProxy(url);
       onTestFinished(() => proxy.stop());
       const { transact } = connect(proxy.url);
-      const guard = guardOn(pooled(), { storeTimeoutMs: 500, transactionMs: 1_000 });
+      const guard = guardOn(pooled(), { storeTimeoutMs: 5_000, transactionMs: 1_000 });
       const asked = request();
       const lost = transact(guard, asked, async (write) => {
         await write();
