@@ -12,9 +12,9 @@ const MOST_HEAP = 0.5;
 const IN_FLIGHT = 256;
 const SAMPLE = 20;
 /** Purges leave the store to the calls, so a large backlog takes a while. */
-const REMOVAL_MS = 120_000;
-/** Without any progress for so long, nothing removes them. Redis begins a minute after the retention of nevertwice. */
-const IDLE_MS = 75_000;
+const REMOVAL_MS = 180_000;
+/** Without any progress for so long, nothing removes them. On Redis, nevertwice keeps a key for one to two minutes longer. */
+const IDLE_MS = 135_000;
 const OUTCOME = "x".repeat(100);
 
 /** The retention is refused when it is given or at the first call; else a duplicate must get the outcome. */
