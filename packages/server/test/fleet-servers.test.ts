@@ -99,7 +99,7 @@ describe("servers behind nginx", { timeout: 900_000, concurrent: true }, () => {
           for (let index = 0; index < SIZE.servers; index++) {
             await fleet.restart(index);
             restarts++;
-            // Longer than `fail_timeout`: nginx sends requests to this server again before the next one stops.
+            // The server that has started answers requests before the next one stops.
             const isLast = restarts === SIZE.rounds * SIZE.servers;
             await setTimeout(isLast ? WARM_UP_MS : SIZE.pauseMs);
           }

@@ -187,8 +187,8 @@ const SIZES = {
   },
   /** Servers behind nginx, each of which is stopped and started again in every round. `pauseMs` is longer than nginx's `fail_timeout`. */
   "fleet-servers": {
-    share: { servers: 2, rounds: 1, clients: 6, drainDelayMs: 300, pauseMs: 2_500 },
-    full: { servers: 5, rounds: 3, clients: 16, drainDelayMs: 1_000, pauseMs: 2_500 },
+    share: { servers: 2, rounds: 1, clients: 6, drainDelayMs: 300, pauseMs: 500 },
+    full: { servers: 5, rounds: 3, clients: 16, drainDelayMs: 1_000, pauseMs: 500 },
   },
   /** Two regions. In each round every kind of cut separates each of them from the other one, and each owner is moved. */
   "fleet-regions": {
